@@ -1,0 +1,3 @@
+"""What happens to one run."""
+
+from __future__ import annotations
