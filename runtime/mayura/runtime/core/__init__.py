@@ -1,0 +1,1 @@
+"""The pure core: what happens to one run. Reads no clock, no random number, and awaits nothing."""
