@@ -1,0 +1,199 @@
+"""Group commit: what is ready at the same moment travels in one flight.
+
+A durable commit and a round trip are what a write costs, so writes of many runs share them. An
+item is sent at once when a lane is free; what arrives while the lanes are busy forms the next
+flight. There is no timer: alone, an item waits for nobody.
+
+Two items that share a key are never in the air together, neither in one flight nor in two, and
+they leave in the order in which they came. The keys of a write are its run and its `once`
+subjects (G7: at most one write a run in flight from one process).
+
+A caller that is cancelled leaves its item where it is: the item still flies, and so do those
+beside it. Only the answer is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from mayura.runtime.errors import Code, MayuraError
+from mayura.runtime.ports import RunWrite, WriteAnswer
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+Flush: TypeAlias = Callable[[Sequence[Item]], Awaitable[Sequence[Answer | MayuraError]]]
+"""Carries out a batch and answers each item, in order; it may fail one and not the others."""
+
+BATCH_ITEMS_MAX: Final = 128
+"""More rows in a commit gain little and make everybody in it wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatistics:
+    """What a group has done since it was made, and what waits in it now."""
+
+    batches: int  #: flights sent
+    items: int  #: items in them
+    largest: int  #: items in the largest
+    queued: int  #: items that wait for a lane
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Queued(Generic[Item, Answer]):
+    item: Item
+    keys: frozenset[Hashable]
+    answer: asyncio.Future[Answer | Exception]
+
+
+class Group(Generic[Item, Answer]):
+    """Sends items in flights of those that were ready together, and hands each its answer."""
+
+    def __init__(
+        self,
+        flush: Flush[Item, Answer],
+        keys: Callable[[Item], Iterable[Hashable]],
+        *,
+        lanes: int = 1,
+        batch_items_max: int = BATCH_ITEMS_MAX,
+    ) -> None:
+        """`lanes` flights may be in the air at once; each calls `flush` on its own."""
+        self._flush = flush
+        self._keys = keys
+        self._lanes_free = lanes
+        self._batch_items_max = batch_items_max
+        self._queue: deque[_Queued[Item, Answer]] = deque()
+        self._flying: set[Hashable] = set()
+        self._flights: set[asyncio.Task[None]] = set()
+        self._launching = False
+        self._closed = False
+        self._batches = self._items = self._largest = 0
+
+    async def put(self, item: Item) -> Answer:
+        """Send `item` with others and return its answer, or raise the error that is its answer.
+
+        Errors: STORAGE_UNAVAILABLE after `close`; whatever the flush answers for this item.
+        """
+        if self._closed:
+            raise _closed()
+        answer: asyncio.Future[Answer | Exception] = asyncio.get_running_loop().create_future()
+        self._queue.append(_Queued(item, frozenset(self._keys(item)), answer))
+        self._launch_soon()
+        outcome = await answer
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def statistics(self) -> GroupStatistics:
+        """Counts for metrics; reading them changes nothing."""
+        return GroupStatistics(self._batches, self._items, self._largest, len(self._queue))
+
+    async def close(self, *, within_seconds: float) -> None:
+        """Take no more, let what is here land, and after `within_seconds` give up on the rest.
+
+        What is given up is answered STORAGE_UNAVAILABLE: whether it was committed is not known.
+        """
+        self._closed = True
+        deadline = asyncio.get_running_loop().time() + within_seconds
+        while self._flights or self._queue:
+            remaining = deadline - asyncio.get_running_loop().time()
+            if remaining <= 0:
+                break
+            self._launch()
+            await asyncio.wait(
+                self._flights, timeout=remaining, return_when=asyncio.FIRST_COMPLETED
+            )
+        abandoned, self._queue = self._queue, deque()
+        for queued in abandoned:
+            _answer(queued, _closed())
+        flights = tuple(self._flights)
+        for flight in flights:
+            flight.cancel()
+        await asyncio.gather(*flights, return_exceptions=True)
+
+    def _launch_soon(self) -> None:
+        # Not now: callers that were woken together put their items one after the other.
+        if not self._launching and self._lanes_free:
+            self._launching = True
+            asyncio.get_running_loop().call_soon(self._launch)
+
+    def _launch(self) -> None:
+        self._launching = False
+        while self._lanes_free and (batch := self._take()):
+            self._lanes_free -= 1
+            flight = asyncio.get_running_loop().create_task(self._fly(batch))
+            self._flights.add(flight)
+            flight.add_done_callback(self._flights.discard)
+
+    def _take(self) -> list[_Queued[Item, Answer]]:
+        """The oldest items whose keys are free; an item left behind holds its keys' later ones."""
+        batch: list[_Queued[Item, Answer]] = []
+        left: list[_Queued[Item, Answer]] = []
+        blocked: set[Hashable] = set()
+        while self._queue and len(batch) < self._batch_items_max:
+            queued = self._queue.popleft()
+            if self._flying.isdisjoint(queued.keys) and blocked.isdisjoint(queued.keys):
+                self._flying |= queued.keys
+                batch.append(queued)
+            else:
+                blocked |= queued.keys
+                left.append(queued)
+        self._queue.extendleft(reversed(left))
+        return batch
+
+    async def _fly(self, batch: list[_Queued[Item, Answer]]) -> None:
+        self._batches += 1
+        self._items += len(batch)
+        self._largest = max(self._largest, len(batch))
+        outcomes: Sequence[Answer | Exception] = [_closed() for _ in batch]
+        try:
+            answers = await self._flush([queued.item for queued in batch])
+            if len(answers) != len(batch):
+                raise AssertionError("a flush answers every item")
+            outcomes = answers
+        except Exception as error:  # noqa: BLE001 - whatever it is, everybody in the batch gets it
+            outcomes = [error for _ in batch]
+        finally:  # also when the flight is given up: nobody is left waiting
+            self._lanes_free += 1
+            for queued, outcome in zip(batch, outcomes, strict=True):
+                self._flying -= queued.keys
+                _answer(queued, outcome)
+            self._launch_soon()
+
+
+def write_keys(write: RunWrite) -> Iterable[Hashable]:
+    """What two writes of one flight must not share: the run, and the `once` subjects (G16)."""
+    if write.once is None and not write.once_released:
+        return (write.before.run_id,)
+    claimed = () if write.once is None else (write.once.digest,)
+    return (write.before.run_id, *claimed, *write.once_released)
+
+
+class GroupCommit(Group[RunWrite, WriteAnswer]):
+    """The group of a store's writes: at most one a run and one a `once` subject in the air."""
+
+    def __init__(
+        self,
+        flush: Flush[RunWrite, WriteAnswer],
+        *,
+        lanes: int = 1,
+        batch_items_max: int = BATCH_ITEMS_MAX,
+    ) -> None:
+        super().__init__(flush, write_keys, lanes=lanes, batch_items_max=batch_items_max)
+
+
+def _answer(queued: _Queued[Item, Answer], outcome: Answer | Exception) -> None:
+    if not queued.answer.done():  # done: the caller was cancelled and has gone
+        queued.answer.set_result(outcome)
+
+
+def _closed() -> MayuraError:
+    return MayuraError(
+        Code.STORAGE_UNAVAILABLE,
+        "The store is closed, so it is not known whether this was stored: open it and send the"
+        " same again.",
+    )
