@@ -21,16 +21,9 @@ hypothesis.settings.load_profile("mayura")
 TEMPLATE_DATABASE = "mayura_template"
 
 
-def debugged_asyncio_loop() -> asyncio.AbstractEventLoop:
-    """asyncio's own loop in debug mode: never-awaited coroutines and foreign threads show."""
-    loop = asyncio.new_event_loop()
-    loop.set_debug(True)
-    return loop
-
-
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Every async test runs twice."""
-    return {"asyncio": debugged_asyncio_loop, "uvloop": uvloop.new_event_loop}
+    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
