@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # requirements.lock has sections: each size of environment takes the file from its top to a line.
 PINNED := $(INSTALL) --require-hashes --no-deps
+# pyright comes whole in its wheel and need not look for a newer one.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 PROJECT := $(INSTALL) --no-deps --no-build-isolation --editable .
 
 .PHONY: help venv dev demo test check format bench chaos lock clean
