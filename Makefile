@@ -8,10 +8,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # requirements.lock has sections: each size of environment takes the file from its top to a line.
-PINNED := $(INSTALL) --require-hashes --no-deps
+PINNED := $(INSTALL) --require-hashes --no-deps --no-build-isolation --use-pep517
+PROJECT := $(INSTALL) --no-deps --no-build-isolation --editable .
 # pyright comes whole in its wheel and need not look for a newer one.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
-PROJECT := $(INSTALL) --no-deps --no-build-isolation --editable .
 
 .PHONY: help venv dev demo test check format bench chaos lock clean
 .DEFAULT_GOAL := help

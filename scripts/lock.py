@@ -28,10 +28,10 @@ HEADER = """\
 
 
 def build_requirements() -> list[str]:
-    """The build backend, which `pip install --no-build-isolation -e .` finds installed."""
+    """What `pip install --no-build-isolation` must find installed: ours and one sdist's backend."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         requires: list[str] = tomllib.load(file)["build-system"]["requires"]
-    return [*requires, "editables"]
+    return [*requires, "editables", "setuptools"]
 
 
 def compile_pins(extras: tuple[str, ...], pinned: str, folder: Path) -> str:
