@@ -118,7 +118,8 @@ class Dispatch:
 
     nonce: Nonce
     at_us: int  #: the store's wall time of the dispatch commit
-    settle: Deadline
+    settle: Deadline  #: `at_us` plus `settle_wait_us` on the store's steady clock
+    settle_wait_us: int  #: timeout plus margin, as they were at dispatch (G9)
     timeout_ms: int  #: as the definition said then
     input_digest: bytes
     fence: int  #: the claim's fence under which it was dispatched (G8)

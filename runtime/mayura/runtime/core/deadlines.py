@@ -1,0 +1,101 @@
+"""When something is over, and when somebody must look at the run again. All times are UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from mayura.runtime.core.definition import JsonValue
+from mayura.runtime.core.state import (
+    Approval,
+    Deadline,
+    Instant,
+    Question,
+    Run,
+    Signal,
+    Step,
+    StepStatus,
+    Timer,
+)
+from mayura.runtime.core.code import Invalid
+
+ABANDONED_MARGIN_MS = 60_000
+LAST_CHECK_MARGIN_SHARE = 4  #: a dispatch older than margin / 4 is declined (G3)
+
+
+def passed(deadline: Deadline, now: Instant) -> bool:
+    """Whether a settle deadline is over. Another epoch: the dispatcher's host restarted (G9)."""
+    return deadline.epoch != now.epoch or now.steady_us >= deadline.at_us
+
+
+def settle_wait_us(timeout_ms: int, margin_ms: int) -> int:
+    """How long after its dispatch a call may still be finished by a live process."""
+    return (timeout_ms + margin_ms) * 1_000
+
+
+def parse(value: JsonValue) -> int:
+    """An absolute time as a model dumps it (ISO 8601 with an offset), in microseconds.
+
+    Raises `Invalid` for anything else: a time without an offset means something else elsewhere.
+    """
+    if not isinstance(value, str):
+        raise Invalid("an absolute time is an ISO 8601 text with an offset")
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise Invalid("this is not an ISO 8601 time") from None
+    if moment.tzinfo is None:
+        raise Invalid("a time needs an offset from UTC, such as +00:00")
+    return _micros(moment)
+
+
+def _micros(moment: datetime) -> int:
+    whole = moment.replace(microsecond=0)
+    return int(whole.timestamp()) * 1_000_000 + moment.microsecond
+
+
+def due_us(step: Step) -> int | None:
+    """The wall time at which a waiting step wants to be looked at; None: only when told."""
+    match step.detail:
+        case Approval(expires_at_us=expires, allowance_us=allowance):
+            return expires + allowance
+        case Question(deadline_us=deadline, allowance_us=allowance) if deadline is not None:
+            return deadline + allowance
+        case Signal(deadline_us=deadline, allowance_us=allowance) if deadline is not None:
+            return deadline + allowance
+        case Timer(fire_at_us=fire_at):
+            return fire_at
+        case _:
+            return None
+
+
+def next_wake_us(run: Run, now: Instant) -> int | None:
+    """The earliest time at which the run has something to do by itself (G13).
+
+    A paused run waits for its resume, except for a call that somebody must settle.
+    """
+    return min(_wakes(run, now), default=None)
+
+
+def _wakes(run: Run, now: Instant) -> Iterable[int]:
+    for step in run.steps.values():
+        if step.status is StepStatus.DISPATCHING and step.dispatch is not None:
+            deadline = step.dispatch.settle
+            same_epoch = deadline.epoch == now.epoch
+            left_us = deadline.at_us - now.steady_us if same_epoch else 0
+            yield now.wall_us + max(0, left_us)
+        elif step.status is StepStatus.WAITING and run.paused_at_us is None:
+            due = due_us(step)
+            if due is not None:
+                yield due
+
+
+def kept_wake_us(stored_us: int | None, wanted_us: int | None, now: Instant) -> int | None:
+    """An earlier stored wake time that is still to come is kept.
+
+    Waking early finds nothing to do and costs one read; moving the time at every commit costs an
+    index entry each.
+    """
+    if stored_us is None or wanted_us is None:
+        return wanted_us
+    return stored_us if now.wall_us < stored_us <= wanted_us else wanted_us

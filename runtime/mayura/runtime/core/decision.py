@@ -1,0 +1,358 @@
+"""`decide`: what a run does next. All the branching is here; the leaves answer one question each.
+
+Pure and total: it reads no clock, no random number and no store. What it may not do by itself
+(name a dispatch, wait for a guard or a slot) it hands back as `Ready`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from mayura.runtime.core import deadlines, outcome, values
+from mayura.runtime.core import transitions as t
+from mayura.runtime.core.binding import Unresolved
+from mayura.runtime.core.budget import affordable
+from mayura.runtime.core.code import Code as TypeCode
+from mayura.runtime.core.code import Invalid
+from mayura.runtime.core.definition import (
+    Binding,
+    Definition,
+    HumanNode,
+    JoinNode,
+    JsonValue,
+    Node,
+    SignalNode,
+    TimerNode,
+    ToolNode,
+)
+from mayura.runtime.core.policy import Policy
+from mayura.runtime.core.reading import Reading, bindings_of, payload_of, sources
+from mayura.runtime.core.requests import approval_digest, input_digest, question_digest
+from mayura.runtime.core.state import (
+    TERMINAL_STEPS,
+    Approval,
+    Instant,
+    Question,
+    Run,
+    RunStatus,
+    Signal,
+    Step,
+    StepStatus,
+    Timer,
+)
+from mayura.runtime.errors import Code, MayuraError
+from mayura.runtime.ids import NodeId, Nonce
+from mayura.runtime.ports import PayloadName
+
+_SATISFIED = (StepStatus.SUCCEEDED, StepStatus.BYPASSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A call that may be dispatched once everything that can wait or refuse has said yes (G3).
+
+    With `ask`, a person is asked first; only the `once` lookup stands before that (G16).
+    """
+
+    node: ToolNode
+    input: JsonValue
+    digest: bytes
+    ask: t.RequestApproval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything `decide` may look at. `code` is None where the definition is not loaded (G12)."""
+
+    definition: Definition
+    policy: Policy
+    code: TypeCode | None
+    run: Run
+    payloads: Mapping[PayloadName, JsonValue]
+    now: Instant
+    own: Collection[Nonce] = ()  #: calls this process still has in hand (G9)
+
+
+@dataclass(slots=True)
+class Decision:
+    """What follows now, and what may follow once it is admitted."""
+
+    transitions: list[t.Transition] = field(default_factory=list)
+    ready: list[Ready] = field(default_factory=list)
+
+
+def wanted(
+    definition: Definition, run: Run, nodes: Iterable[NodeId]
+) -> frozenset[PayloadName]:
+    """The payloads that deciding about `nodes` reads: load those, and only those."""
+    names: set[PayloadName] = set()
+    for name in nodes:
+        node = definition.index[name]
+        step = run.step(name)
+        if step.status is StepStatus.PENDING and _standing(node, run) is _DONE:
+            names.update(sources(definition, run, bindings_of(node)))
+        if isinstance(step.detail, Question | Signal) and step.status is StepStatus.WAITING:
+            got = isinstance(step.detail, Signal) and step.detail.signal_id is not None
+            if got or (isinstance(step.detail, Question) and step.detail.answer_digest):
+                names.add(payload_of(node) or "")
+        if isinstance(step.detail, Signal) and step.detail.signal_id is not None:
+            names.add(f"signal:{name}")
+    return frozenset(names)
+
+
+def decide(view: View, nodes: Iterable[NodeId]) -> Decision:
+    """What the steps `nodes` do next, in their order in the definition."""
+    decision = Decision()
+    for name in nodes:
+        node = view.definition.index[name]
+        step = view.run.step(name)
+        if step.status in TERMINAL_STEPS:
+            continue
+        if step.status is StepStatus.DISPATCHING:
+            decision.transitions.extend(_abandoned(view, node, step))
+        elif view.run.cancelled:
+            decision.transitions.append(t.Skip(name, None))
+        elif view.run.paused_at_us is None:
+            _open_step(view, node, step, decision)
+    return decision
+
+
+def settled(view: View) -> t.Settle | None:
+    """The run's end, once no step is open."""
+    run = view.run
+    nodes = view.definition.nodes
+    if not all(run.step(node.id).status in TERMINAL_STEPS for node in reversed(nodes)):
+        return None
+    statuses = frozenset(run.step(node.id).status for node in nodes)
+    status = outcome.of_run(statuses, cancelled=run.cancelled)
+    if status is not RunStatus.SUCCEEDED:
+        return t.Settle(status, None, view.now.wall_us)
+    if view.code is None:
+        return None
+    try:
+        reading = Reading(view.definition, run, view.payloads)
+        view.code.check_result(reading.resolve(view.definition.result))
+    except (Invalid, Unresolved):
+        return t.Settle(RunStatus.FAILED, Code.INVALID_OUTPUT, view.now.wall_us)
+    return t.Settle(status, None, view.now.wall_us)
+
+
+def rest(view: View, *, due_now: bool) -> t.Rest:
+    """Where the run stands while steps are open. `due_now`: a call is ready but not admitted."""
+    run = view.run
+    dispatching = any(s.status is StepStatus.DISPATCHING for s in run.steps.values())
+    if run.paused_at_us is not None and not dispatching:
+        status = RunStatus.PAUSED
+    elif dispatching or due_now or run.cancelled:
+        status = RunStatus.RUNNING
+    else:
+        status = RunStatus.WAITING
+    wanted_us = view.now.wall_us if due_now else deadlines.next_wake_us(run, view.now)
+    return t.Rest(status, deadlines.kept_wake_us(run.wake_at_us, wanted_us, view.now))
+
+
+_OPEN, _DONE = object(), object()
+
+
+def _standing(node: Node, run: Run) -> NodeId | object:
+    """`_OPEN`, `_DONE`, or the dependency that did not succeed."""
+    open_ = False
+    for name in node.depends_on:
+        status = run.step(name).status
+        if status not in TERMINAL_STEPS:
+            open_ = True
+        elif status not in _SATISFIED:
+            return name
+    return _OPEN if open_ else _DONE
+
+
+def _open_step(view: View, node: Node, step: Step, decision: Decision) -> None:
+    if step.status is StepStatus.WAITING:
+        decision.transitions.extend(_waiting(view, node, step))
+        return
+    standing = _standing(node, view.run)
+    if standing is _OPEN:
+        return
+    if standing is not _DONE:
+        assert isinstance(standing, str)
+        decision.transitions.append(t.Skip(node.id, NodeId(standing)))
+        return
+    if view.code is None:
+        return
+    if isinstance(node, ToolNode):
+        reading = Reading(view.definition, view.run, view.payloads)
+        if _left_out(node, reading):
+            decision.transitions.append(t.Bypass(node.id))
+            return
+        found = _tool(view, node, step, reading)
+        if isinstance(found, Ready):
+            decision.ready.append(found)
+        else:
+            decision.transitions.append(found)
+        return
+    decision.transitions.extend(_begin(view, node))
+
+
+def _left_out(node: Node, reading: Reading) -> bool:
+    if node.when is None:
+        return False
+    try:
+        value = reading.resolve(node.when)
+    except Unresolved:
+        return True
+    return value is None or value is False
+
+
+def _tool(view: View, node: ToolNode, step: Step, reading: Reading) -> t.Transition | Ready:
+    missing = view.policy.missing(node.tool)
+    if missing:
+        return t.Block(node.id, Code.PERMISSION_DENIED, ", ".join(missing))
+    surplus = _surplus(node, reading)
+    if surplus is not None:
+        return surplus
+    try:
+        assert view.code is not None
+        bound: dict[str, JsonValue] = {name: reading.resolve(b) for name, b in node.inputs}
+        value = view.code.check_tool_input(node.id, bound)
+        stored = values.encode(value)
+    except (Invalid, Unresolved) as invalid:
+        return t.Fail(node.id, Code.INVALID_INPUT, str(invalid))
+    except MayuraError as invalid:
+        return t.Fail(node.id, invalid.code, str(invalid))
+    if len(stored) > view.policy.output_bytes_max:
+        detail = f"the input is over {view.policy.output_bytes_max} bytes"
+        return t.Fail(node.id, Code.LIMIT_EXCEEDED, detail)
+    digest = input_digest(view.run, stored)
+    ask: t.RequestApproval | None = None
+    if node.approval:
+        approval = step.detail if isinstance(step.detail, Approval) else None
+        if approval is None:
+            ask = _request(view, node, digest)
+        elif view.now.wall_us >= approved_until_us(approval, view.policy):
+            return t.LapseApproval(node.id)
+    if ask is not None and not node.tool.once:
+        return ask
+    if ask is None and not affordable(view.run, node.tool.cost_micros):
+        return t.Block(node.id, Code.BUDGET_EXCEEDED)
+    return Ready(node, value, digest, ask)
+
+
+def _surplus(node: ToolNode, reading: Reading) -> t.Fail | None:
+    """Items beyond the slots fail every slot before anything acts, instead of vanishing."""
+    if node.fan_out is None:
+        return None
+    try:
+        items = reading.resolve(node.fan_out.items)
+    except Unresolved as unresolved:
+        return t.Fail(node.id, Code.INVALID_INPUT, str(unresolved))
+    if not isinstance(items, list):
+        return t.Fail(node.id, Code.INVALID_INPUT, "the items of a fan-out are an array")
+    if node.fan_out.surplus == "fail" and len(items) > node.fan_out.max:
+        detail = f"{len(items)} items for {node.fan_out.max} slots; raise max or cap the array"
+        return t.Fail(node.id, Code.LIMIT_EXCEEDED, detail)
+    return None
+
+
+def approved_until_us(approval: Approval, policy: Policy) -> int:
+    """Until when a decided approval is good: its lifetime from the decision (G13)."""
+    decided_us = approval.decided_at_us or 0
+    return decided_us + policy.approval_lifetime_ms * 1_000 + approval.allowance_us
+
+
+def _request(view: View, node: ToolNode, digest: bytes) -> t.RequestApproval:
+    expires_at_us = view.now.wall_us + view.policy.approval_lifetime_ms * 1_000
+    bound = approval_digest(view.run, node, digest, expires_at_us)
+    return t.RequestApproval(node.id, bound, expires_at_us)
+
+
+def _begin(view: View, node: Node) -> Iterator[t.Transition]:
+    """A join, question, timer or signal whose dependencies are done."""
+    reading = Reading(view.definition, view.run, view.payloads)
+    if _left_out(node, reading):
+        yield t.Bypass(node.id)
+        return
+    try:
+        match node:
+            case JoinNode():
+                yield t.Join(node.id)
+            case TimerNode():
+                yield t.StartTimer(node.id, deadlines.parse(reading.resolve(node.fire_at)))
+            case SignalNode():
+                yield t.AwaitSignal(node.id, _deadline(reading, node.deadline))
+            case HumanNode():
+                yield _ask(view, node, reading)
+            case ToolNode():
+                raise AssertionError("tool steps are decided by _tool")
+    except (Invalid, Unresolved) as invalid:
+        yield t.Fail(node.id, Code.INVALID_INPUT, str(invalid))
+
+
+def _deadline(reading: Reading, binding: Binding | None) -> int | None:
+    if binding is None:
+        return None
+    value = reading.resolve(binding)
+    return None if value is None else deadlines.parse(value)
+
+
+def _ask(view: View, node: HumanNode, reading: Reading) -> t.Ask:
+    context = None if node.context is None else reading.resolve(node.context)
+    subject = None if node.subject_digest is None else reading.resolve(node.subject_digest)
+    deadline_us = _deadline(reading, node.deadline)
+    digest = question_digest(view.run, node, context, subject, deadline_us)
+    return t.Ask(node.id, digest, deadline_us)
+
+
+def _waiting(view: View, node: Node, step: Step) -> Iterator[t.Transition]:
+    now_us = view.now.wall_us
+    due_us = deadlines.due_us(step)
+    over = due_us is not None and now_us >= due_us
+    match step.detail:
+        case Approval() if over:
+            yield t.LapseApproval(node.id)
+        case Timer() if over:
+            yield t.Accept(node.id, now_us)
+        case Question(answer_digest=digest) if digest is not None:
+            yield from _accept(view, node)
+        case Signal(received_at_us=received_us) if received_us is not None and (
+            due_us is None or received_us < due_us
+        ):
+            yield from _accept(view, node)
+        case Question() | Signal() if over:
+            yield t.TimeOut(node.id)
+        case _:
+            return
+
+
+def _accept(view: View, node: Node) -> Iterator[t.Transition]:
+    """Validated again by the first advance that has the code (G12)."""
+    if view.code is None:
+        return
+    value = view.payloads[payload_of(node) or ""]
+    try:
+        if isinstance(node, HumanNode):
+            view.code.check_answer(node.id, value)
+        else:
+            view.code.check_signal(node.id, value)
+    except Invalid as invalid:
+        yield t.Fail(node.id, Code.INVALID_INPUT, str(invalid))
+        return
+    yield t.Accept(node.id, view.now.wall_us)
+
+
+def _abandoned(view: View, node: Node, step: Step) -> Iterator[t.Transition]:
+    dispatch = step.dispatch
+    assert dispatch is not None and isinstance(node, ToolNode)
+    if dispatch.nonce in view.own or not deadlines.passed(dispatch.settle, view.now):
+        return
+    yield abandon(node, step)
+
+
+def abandon(node: ToolNode, step: Step, *, command_id: str | None = None) -> t.Abandon:
+    """The end of a call that nobody has any more, as its receipt says (G9)."""
+    assert step.dispatch is not None
+    found, charge_micros = outcome.abandoned(node.tool, step)
+    code = found.code or Code.ABANDONED
+    return t.Abandon(
+        node.id, step.dispatch.nonce, found.status, code, found.acted, charge_micros, command_id
+    )

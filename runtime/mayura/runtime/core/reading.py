@@ -1,0 +1,116 @@
+"""Reads bindings against what a run has got so far; joins and timers are computed, never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+
+from mayura.runtime.core.binding import resolve
+from mayura.runtime.core.definition import (
+    Binding,
+    Definition,
+    FromInput,
+    FromStep,
+    HumanNode,
+    JoinNode,
+    JsonValue,
+    Node,
+    SignalNode,
+    TimerNode,
+    ToolNode,
+)
+from mayura.runtime.core.state import Run, StepStatus, Timer
+from mayura.runtime.ids import NodeId
+from mayura.runtime.ports import PayloadName
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def payload_of(node: Node) -> PayloadName | None:
+    """The payload row that holds this node's output; None where it is computed."""
+    match node:
+        case ToolNode(id=name):
+            return f"output:{name}"
+        case HumanNode(id=name):
+            return f"answer:{name}"
+        case SignalNode(id=name):
+            return f"signal:{name}"
+        case _:
+            return None
+
+
+def bindings_of(node: Node) -> Iterator[Binding]:
+    """Every binding that deciding about this node may read."""
+    optional: tuple[Binding | None, ...] = (node.when,)
+    match node:
+        case ToolNode(inputs=inputs, fan_out=fan_out):
+            yield from (binding for _, binding in inputs)
+            optional = (node.when, fan_out.items if fan_out else None)
+        case HumanNode():
+            optional = (node.when, node.context, node.subject_digest, node.deadline)
+        case TimerNode(fire_at=fire_at):
+            yield fire_at
+        case SignalNode(deadline=deadline):
+            optional = (node.when, deadline)
+        case JoinNode():
+            pass
+    yield from (binding for binding in optional if binding is not None)
+
+
+def sources(
+    definition: Definition, run: Run, bindings: Iterable[Binding]
+) -> Iterator[PayloadName]:
+    """The payload rows that resolving `bindings` will read."""
+    for binding in bindings:
+        if isinstance(binding, FromInput):
+            yield "input"
+        elif isinstance(binding, FromStep):
+            yield from _stored(definition, run, binding.node)
+
+
+def _stored(definition: Definition, run: Run, name: NodeId) -> Iterator[PayloadName]:
+    node = definition.index[name]
+    if isinstance(node, JoinNode):
+        for slot in node.slots:
+            yield from _stored(definition, run, slot)
+        return
+    payload = payload_of(node)
+    if payload is not None and run.step(name).status is StepStatus.SUCCEEDED:
+        yield payload
+
+
+class Reading:
+    """What a run's bindings stand for now. Missing payloads raise KeyError: load them first."""
+
+    def __init__(
+        self, definition: Definition, run: Run, payloads: Mapping[PayloadName, JsonValue]
+    ) -> None:
+        self._definition = definition
+        self._run = run
+        self._payloads = payloads
+
+    def resolve(self, binding: Binding) -> JsonValue:
+        """The bound value; raises `Unresolved` where the path does not exist."""
+        run_input = self._payloads["input"] if isinstance(binding, FromInput) else None
+        return resolve(binding, run_input, self.output)
+
+    def output(self, name: NodeId) -> JsonValue:
+        """What the dependents of this step see; a bypassed step reads as null."""
+        step = self._run.step(name)
+        node = self._definition.index[name]
+        if step.status is StepStatus.BYPASSED:
+            return None
+        if isinstance(node, JoinNode):
+            return [self.output(slot) for slot in node.slots]
+        if isinstance(step.detail, Timer):
+            fired_at_us = step.detail.fired_at_us
+            return {
+                "fire_at": iso(step.detail.fire_at_us),
+                "fired_at": None if fired_at_us is None else iso(fired_at_us),
+            }
+        return self._payloads[payload_of(node) or ""]
+
+
+def iso(at_us: int) -> str:
+    """Microseconds since 1970 as ISO 8601 in UTC."""
+    return (_EPOCH + timedelta(microseconds=at_us)).isoformat()
