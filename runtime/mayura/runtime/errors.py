@@ -1,4 +1,4 @@
-"""The one error class, its stable codes, and what each asks the caller to do (model.md, "Errors")."""
+"""The one error class, its stable codes, and what each asks the caller to do."""
 
 from __future__ import annotations
 

@@ -183,7 +183,9 @@ class Store(Protocol):
         """The store's time without a round trip, from the last reading and a local steady clock."""
         ...
 
-    async def put_definition(self, digest: bytes, workflow_id: str, version: str, manifest: bytes) -> None:
+    async def put_definition(
+        self, digest: bytes, workflow_id: str, version: str, manifest: bytes
+    ) -> None:
         """Keep a manifest; the same digest again changes nothing."""
         ...
 
@@ -209,7 +211,9 @@ class Store(Protocol):
         """One read for many calls, begun after they were dispatched; None: no such run."""
         ...
 
-    async def journal(self, run_id: RunId, after_version: int = 0, *, bytes_max: int = ...) -> Sequence[JournalEntry]:
+    async def journal(
+        self, run_id: RunId, after_version: int = 0, *, bytes_max: int = ...
+    ) -> Sequence[JournalEntry]:
         """Entries in order, at most `bytes_max` of them but at least one; empty: no more."""
         ...
 
