@@ -34,8 +34,9 @@ PYTHON_RULES: Final[list[tuple[Rule, str, str]]] = [
     (tidy.banned_names, "fleet/mayura/fleet/utils.py", ""),
 ]
 TEXT_RULES: Final[list[tuple[Rule, str, str]]] = [
-    (tidy.machine_paths, "docs/a.md", "see /" + "home/ada/notes"),
-    (tidy.registry_hosts, "docs/a.md", "from files.python" + "hosted.org"),
+    (tidy.dangling_pages, "runtime/mayura/runtime/a.py", "# see the-law" + ".md, point 1"),
+    (tidy.machine_paths, "docs/a.txt", "see /" + "home/ada/notes"),
+    (tidy.registry_hosts, "docs/a.txt", "from files.python" + "hosted.org"),
 ]
 
 

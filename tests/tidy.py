@@ -34,6 +34,8 @@ MACHINE_PATH: Final = re.compile(r"(?<![\w/.])/(home|root|tmp|mnt|opt|work|Users
 REGISTRY_HOST: Final = re.compile(
     r"\b(pypi|pythonhosted|npmjs|debian|rubygems|crates|docker)\.(org|com|io)\b(?!/doc)"
 )
+PAGE: Final = re.compile(r"(?<![\w/.:-])[\w./-]+\.md\b")
+PAGE_FOLDERS: Final = ("", "docs", "docs/reference", *SOURCE_ROOTS)
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def repository_files(*patterns: str) -> list[Source]:
         text=True,
     ).stdout
     names = [name for name in listed.split("\0") if name and (ROOT / name).is_file()]
-    return [Source(name, (ROOT / name).read_text(encoding="utf-8")) for name in sorted(names)]
+    return [Source(name, (ROOT / name).read_text("utf-8", "replace")) for name in sorted(names)]
 
 
 def long_files(source: Source) -> list[str]:
@@ -172,6 +174,22 @@ def machine_paths(source: Source) -> list[str]:
 def registry_hosts(source: Source) -> list[str]:
     """Nothing names a registry: whoever installs decides where packages come from."""
     return _lines_with(REGISTRY_HOST, source, "the host of a registry")
+
+
+def dangling_pages(source: Source) -> list[str]:
+    """A page that a sentence sends the reader to is there."""
+    lines = enumerate(source.text.splitlines(), 1)
+    return [
+        source.at(number, f"there is no {page}")
+        for number, line in lines
+        for page in PAGE.findall(line)
+        if not any((ROOT / folder / page.lstrip("/")).is_file() for folder in _folders_of(source))
+    ]
+
+
+def _folders_of(source: Source) -> list[str]:
+    """Where a page may lie that is named without its folder: beside the source, or in docs."""
+    return [str(Path(source.name).parent), *PAGE_FOLDERS]
 
 
 def _text_of(node: ast.expr) -> str:
