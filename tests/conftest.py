@@ -33,6 +33,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             system_tools.require(name)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say last which tests were not run for want of a program."""
     for line in system_tools.not_run(terminalreporter.stats.get("skipped", [])):
@@ -51,9 +52,9 @@ def no_blocking_of_the_loop(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     guard = BlockBuster(["mayura.runtime", "mayura.storage", "mayura.fleet"])
-    # asyncpg looks for a password file and for certificates once a connection, in microseconds.
-    for name in ("os.stat", "io.TextIOWrapper.read", "io.BufferedReader.read"):
-        guard.functions[name].can_block_in("asyncpg/connect_utils.py", {"_connect"})
+    # asyncpg looks for a password file and certificates before each connection, in microseconds.
+    for function in guard.functions.values():
+        function.can_block_in("asyncpg/connect_utils.py", {"_parse_connect_arguments"})
     guard.activate()
     try:
         yield

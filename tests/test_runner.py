@@ -16,16 +16,21 @@ from tests import system_tools
 
 PLANTED = """\
 from time import sleep
+from asyncpg import connect
 async def block(): sleep(0.001)
+async def use(url):
+    connection = await connect(url)
+    await connection.execute("select 1")
+    await connection.close()
 """
 
 
-def planted_in_the_package() -> Callable[[], Awaitable[None]]:
+def planted_in_the_package(name: str) -> Callable[..., Awaitable[None]]:
     """A coroutine function whose frame lies in a file of the package."""
     file = Path(mayura.runtime.__path__[0]) / "planted.py"
-    names: dict[str, Callable[[], Awaitable[None]]] = {}
+    names: dict[str, Callable[..., Awaitable[None]]] = {}
     exec(compile(PLANTED, file, "exec"), names)
-    return names["block"]
+    return names[name]
 
 
 async def test_an_async_test_runs_on_the_loop_that_its_name_says(
@@ -38,12 +43,16 @@ async def test_an_async_test_runs_on_the_loop_that_its_name_says(
 
 async def test_a_blocking_call_of_the_package_on_the_loop_is_an_error() -> None:
     with pytest.raises(BlockingError, match=r"time\.sleep"):
-        await planted_in_the_package()()
+        await planted_in_the_package("block")()
 
 
 @pytest.mark.may_block("shows that the mark works")
 async def test_a_test_may_say_that_it_blocks() -> None:
-    await planted_in_the_package()()
+    await planted_in_the_package("block")()
+
+
+async def test_the_package_may_talk_to_a_database(postgres_url: str) -> None:
+    await planted_in_the_package("use")(postgres_url)
 
 
 async def test_a_test_itself_may_read_a_file() -> None:
