@@ -33,7 +33,12 @@ STOP_TIMEOUT_S: Final = 30.0
 SERVER_USERS: Final = ("postgres", "nobody")
 # Below the ports that the kernel hands out to clients: a restarted server finds its port free.
 PORTS: Final = range(20_000, 32_000)
-BASE_SETTINGS: Final = {"max_connections": "200", "autovacuum_naptime": "10s", "jit": "off"}
+BASE_SETTINGS: Final = {
+    "autovacuum_naptime": "10s",
+    "dynamic_shared_memory_type": "mmap",  # in the cluster's folder, so that it goes with it
+    "jit": "off",
+    "max_connections": "200",
+}
 
 Stop = Literal["smart", "fast", "immediate", "kill"]
 SIGNALS: Final[Mapping[Stop, signal.Signals]] = {
