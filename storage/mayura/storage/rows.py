@@ -27,7 +27,7 @@ from mayura.runtime.core.state import (
 )
 from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ids import NodeId, Nonce, RunId
-from mayura.runtime.ports import RunWrite
+from mayura.runtime.ports import NewRun, RunWrite
 from mayura.storage.details import detail_of, detail_text
 
 SqlValue: TypeAlias = str | bytes | int | None
@@ -151,6 +151,25 @@ def check_write(write: RunWrite) -> None:
             f"Run {before.run_id}, step {write.once.node}: a `once` subject is taken by a step "
             "that this write does not dispatch.",
         )
+
+
+def as_created(new: NewRun, at: Instant) -> Run:
+    """The run as a commit at `at` stores it: its times are the store's, and it is due at once.
+
+    INTEGRITY_VIOLATION where it is not the run that a submission makes.
+    """
+    run = new.run
+    if run.version != 1 or run.fence != 0 or run.steps:
+        raise MayuraError(
+            Code.INTEGRITY_VIOLATION, f"Run {run.run_id} is submitted with something behind it."
+        )
+    wake_at_us = None if run.wake_at_us is None else max(run.wake_at_us, at.wall_us)
+    return replace(run, created_at_us=at.wall_us, last_at_us=at.wall_us, wake_at_us=wake_at_us)
+
+
+def first_nonce(run_id: RunId) -> Nonce:
+    """The nonce of a run's first journal entry: a submission is found by its key, not by one."""
+    return Nonce(bytes.fromhex(run_id))
 
 
 def run_of(run_id: RunId, row: Sequence[object], steps: Mapping[NodeId, Step]) -> Run:

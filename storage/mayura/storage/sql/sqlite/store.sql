@@ -4,6 +4,10 @@
 -- Whether anything was ever set up in this file.
 select 1 from sqlite_master where type = 'table' and name = 'store';
 
+-- name: anything_exists
+-- Whether the file holds somebody else's tables.
+select 1 from sqlite_master limit 1;
+
 -- name: read_marks
 -- What the store says of its schema.
 select schema_version, writable_by from store;

@@ -1,5 +1,6 @@
 -- writable by: 1
 -- The first schema.
+
 -- name: store
 -- One row that says what this store is, and which releases may write to it.
 create table store (
@@ -136,12 +137,12 @@ create table steps (
   constraint steps_unacted_end_has_evidence check (
     status not in ('skipped', 'bypassed', 'timed_out') or dispatch_nonce is null
     or (receipt is not null and receipt = 'not_started')),
-  constraint steps_failure_is_certain check (status <> 'failed' or acted <> 'unknown'),
-  constraint steps_unknown_says_so check (
-    status <> 'unknown' or acted = 'unknown'
-    or (acted = 'yes' and cause is not null and cause in ('cost_unknown', 'contradicted'))),
-  constraint steps_acted_follows_receipt check (
-    receipt is null or receipt <> 'succeeded' or acted = 'yes')
+  constraint steps_failure_is_certain check (status <> 'failed' or acted = 'no'),
+  constraint steps_unknown_says_why check (
+    status <> 'unknown' or acted = 'unknown' or (receipt is not null and receipt <> 'unknown')
+    or (cause is not null and cause in ('cost_unknown', 'receipt_unconfirmed'))),
+  constraint steps_success_is_known check (
+    receipt is null or receipt <> 'succeeded' or acted <> 'unknown')
 ) strict, without rowid;
 
 -- name: dispatches
