@@ -13,7 +13,13 @@ from mayura.runtime.core.state import Run, RunStatus
 from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ids import NodeId, Nonce, RunId
 from mayura.runtime.ports import OnceClaim, Refused, RunWrite, WriteAnswer
-from mayura.storage.group_commit import Group, GroupCommit, GroupStatistics, write_keys
+from mayura.storage.group_commit import (
+    Group,
+    GroupCommit,
+    GroupStatistics,
+    Outcome,
+    write_keys,
+)
 
 
 @dataclass
@@ -199,7 +205,50 @@ async def test_a_flush_that_leaves_an_item_unanswered_leaves_no_caller_waiting()
 
     group: Group[int, int] = Group(flush, lambda item: (item,))
     answers = await asyncio.gather(group.put(1), group.put(2), return_exceptions=True)
-    assert [type(answer) for answer in answers] == [AssertionError] * 2
+    assert [type(answer) for answer in answers] == [RuntimeError] * 2
+
+
+async def test_an_item_answered_later_keeps_its_key_and_gives_up_its_lane() -> None:
+    later: asyncio.Future[str | MayuraError] = asyncio.get_running_loop().create_future()
+
+    async def flush(batch: Sequence[tuple[str, int]]) -> Sequence[Outcome[str]]:
+        return [later if item == ("a", 1) else f"{item[0]}{item[1]}" for item in batch]
+
+    group: Group[tuple[str, int], str] = Group(flush, lambda item: (item[0],))
+    first = asyncio.create_task(group.put(("a", 1)))
+    await settle()
+    second = asyncio.create_task(group.put(("a", 2)))
+    assert await group.put(("b", 1)) == "b1"
+    assert not first.done()
+    assert not second.done()
+    later.set_result("a1")
+    assert [await first, await second] == ["a1", "a2"]
+
+
+async def test_close_gives_up_on_what_would_be_answered_later() -> None:
+    never: asyncio.Future[str | MayuraError] = asyncio.get_running_loop().create_future()
+
+    async def flush(batch: Sequence[str]) -> Sequence[Outcome[str]]:
+        return [never for _ in batch]
+
+    group: Group[str, str] = Group(flush, lambda item: (item,))
+    put = asyncio.create_task(group.put("a"))
+    await settle()
+    await group.close(within_seconds=0.01)
+    with pytest.raises(MayuraError) as given_up:
+        await put
+    assert given_up.value.code is Code.STORAGE_UNAVAILABLE
+
+
+async def test_close_at_once_leaves_no_caller_of_a_flight_that_never_began_waiting() -> None:
+    gate = Gate()
+    group = group_of(gate)
+    put = asyncio.create_task(group.put(("a", 0)))
+    await asyncio.sleep(0)
+    await group.close(within_seconds=0)
+    with pytest.raises(MayuraError) as given_up:
+        await put
+    assert given_up.value.code is Code.STORAGE_UNAVAILABLE
 
 
 async def test_close_lets_what_is_here_land() -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, TypeVar
 
@@ -26,8 +26,15 @@ from mayura.runtime.ports import RunWrite, WriteAnswer
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
-Flush: TypeAlias = Callable[[Sequence[Item]], Awaitable[Sequence[Answer | MayuraError]]]
-"""Carries out a batch and answers each item, in order; it may fail one and not the others."""
+Outcome: TypeAlias = Answer | MayuraError | asyncio.Future[Answer | MayuraError]
+"""What a flush says of one item: its answer, its error, or that its answer comes later.
+
+An item answered later keeps its keys and gives up its place in the lane, so that one which has to
+wait for somebody does not make the others wait with it.
+"""
+
+Flush: TypeAlias = Callable[[Sequence[Item]], Awaitable[Sequence[Outcome[Answer]]]]
+"""Carries out a batch and says of each item, in order, what became of it."""
 
 BATCH_ITEMS_MAX: Final = 128
 """More rows in a commit gain little and make everybody in it wait."""
@@ -99,21 +106,22 @@ class Group(Generic[Item, Answer]):
         """
         self._closed = True
         deadline = asyncio.get_running_loop().time() + within_seconds
-        while self._flights or self._queue:
+        while self._queue or self._flights:
+            self._launch()
             remaining = deadline - asyncio.get_running_loop().time()
             if remaining <= 0:
                 break
-            self._launch()
             await asyncio.wait(
                 self._flights, timeout=remaining, return_when=asyncio.FIRST_COMPLETED
             )
-        abandoned, self._queue = self._queue, deque()
-        for queued in abandoned:
-            _answer(queued, _closed())
-        flights = tuple(self._flights)
-        for flight in flights:
-            flight.cancel()
-        await asyncio.gather(*flights, return_exceptions=True)
+        given_up, self._queue = self._queue, deque()
+        for queued in given_up:
+            self._land(queued, _closed())
+        while self._flights:
+            await asyncio.sleep(0)  # a flight cancelled before it began would answer nobody
+            for flight in self._flights:
+                flight.cancel()
+            await asyncio.gather(*self._flights, return_exceptions=True)
 
     def _launch_soon(self) -> None:
         # Not now: callers that were woken together put their items one after the other.
@@ -125,9 +133,12 @@ class Group(Generic[Item, Answer]):
         self._launching = False
         while self._lanes_free and (batch := self._take()):
             self._lanes_free -= 1
-            flight = asyncio.get_running_loop().create_task(self._fly(batch))
-            self._flights.add(flight)
-            flight.add_done_callback(self._flights.discard)
+            self._start(self._fly(batch))
+
+    def _start(self, flying: Coroutine[None, None, None]) -> None:
+        flight = asyncio.get_running_loop().create_task(flying)
+        self._flights.add(flight)
+        flight.add_done_callback(self._flights.discard)
 
     def _take(self) -> list[_Queued[Item, Answer]]:
         """The oldest items whose keys are free; an item left behind holds its keys' later ones."""
@@ -149,20 +160,38 @@ class Group(Generic[Item, Answer]):
         self._batches += 1
         self._items += len(batch)
         self._largest = max(self._largest, len(batch))
-        outcomes: Sequence[Answer | Exception] = [_closed() for _ in batch]
+        outcomes: Sequence[Outcome[Answer] | Exception] = [_closed() for _ in batch]
         try:
-            answers = await self._flush([queued.item for queued in batch])
-            if len(answers) != len(batch):
-                raise AssertionError("a flush answers every item")
-            outcomes = answers
+            said = await self._flush([queued.item for queued in batch])
+            if len(said) != len(batch):
+                raise AssertionError("a flush says of every item what became of it")
+            outcomes = said
         except Exception as error:  # noqa: BLE001 - whatever it is, everybody in the batch gets it
-            outcomes = [error for _ in batch]
+            outcomes = [_copy_of(error) for _ in batch]
         finally:  # also when the flight is given up: nobody is left waiting
             self._lanes_free += 1
             for queued, outcome in zip(batch, outcomes, strict=True):
-                self._flying -= queued.keys
-                _answer(queued, outcome)
-            self._launch_soon()
+                if isinstance(outcome, asyncio.Future):
+                    self._start(self._land_later(queued, outcome))
+                else:
+                    self._land(queued, outcome)
+
+    async def _land_later(
+        self, queued: _Queued[Item, Answer], later: asyncio.Future[Answer | MayuraError]
+    ) -> None:
+        outcome: Answer | Exception = _closed()
+        try:
+            outcome = await later
+        except Exception as error:  # noqa: BLE001 - as in a flight, it is the item's answer
+            outcome = _copy_of(error)
+        finally:
+            self._land(queued, outcome)
+
+    def _land(self, queued: _Queued[Item, Answer], outcome: Answer | Exception) -> None:
+        self._flying -= queued.keys
+        if not queued.answer.done():  # done: the caller was cancelled and has gone
+            queued.answer.set_result(outcome)
+        self._launch_soon()
 
 
 def write_keys(write: RunWrite) -> Iterable[Hashable]:
@@ -186,9 +215,13 @@ class GroupCommit(Group[RunWrite, WriteAnswer]):
         super().__init__(flush, write_keys, lanes=lanes, batch_items_max=batch_items_max)
 
 
-def _answer(queued: _Queued[Item, Answer], outcome: Answer | Exception) -> None:
-    if not queued.answer.done():  # done: the caller was cancelled and has gone
-        queued.answer.set_result(outcome)
+def _copy_of(error: BaseException) -> Exception:
+    """An error for one caller: several that raise the same one would write into its traceback."""
+    if isinstance(error, MayuraError):
+        return MayuraError(error.code, str(error))
+    failure = RuntimeError("a flush failed")
+    failure.__cause__ = error
+    return failure
 
 
 def _closed() -> MayuraError:
