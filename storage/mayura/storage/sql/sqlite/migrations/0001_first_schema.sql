@@ -9,7 +9,7 @@ create table store (
   writable_by integer not null check (writable_by <= schema_version),
   store_id blob not null check (length(store_id) = 16),
   environment text,
-  identity text check (json_valid(identity)),
+  identity text check (identity is null or json_valid(identity)),
   created_at_us integer not null
 ) strict;
 
@@ -111,7 +111,7 @@ create table steps (
   released integer not null check (released in (0, 1)),
   reserved_micros integer not null check (reserved_micros >= 0),
   charged_micros integer not null check (charged_micros >= 0),
-  detail text check (json_valid(detail)),
+  detail text check (detail is null or json_valid(detail)),
   primary key (run_id, node),
   constraint steps_dispatch_is_whole check (
     case when dispatch_nonce is null
