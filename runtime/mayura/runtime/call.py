@@ -103,7 +103,7 @@ class Call:
         or fractional amount and CONFLICT for a second report; the first one stays.
         """
         for amount in (known_micros, unknown_micros):
-            if not isinstance(amount, int) or isinstance(amount, bool) or amount < 0:
+            if type(amount) is not int or amount < 0:
                 raise MayuraError(
                     Code.INVALID_INPUT,
                     "report_usage takes whole, non-negative micros; round up before reporting",

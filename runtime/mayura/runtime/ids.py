@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import NewType
+from typing import NewType, TypeAlias
 
 import uuid_utils
 
 RunId = NewType("RunId", str)  #: 32 lower-case hex characters, derived from scope and key.
 NodeId = NewType("NodeId", str)  #: A node's name, unique in its definition.
 CallId = NewType("CallId", str)  #: `<run>/step:<node>`, the one call a step can ever make.
+PayloadName: TypeAlias = str
+"""`input`, `output:<node>`, `answer:<node>`, `signal:<node>`, `reason:<node>`; unique in a run."""
 Nonce = NewType("Nonce", bytes)  #: 16 bytes that name one write or one dispatch.
 
 

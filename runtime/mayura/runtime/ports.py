@@ -13,10 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from mayura.runtime.core.state import Instant, Run
-from mayura.runtime.ids import NodeId, Nonce, RunId, Scope
-
-PayloadName: TypeAlias = str
-"""`input`, `output:<node>`, `answer:<node>`, `signal:<node>`, `reason:<node>`: unique in a run."""
+from mayura.runtime.ids import NodeId, Nonce, PayloadName, RunId, Scope
 
 
 @dataclass(frozen=True, slots=True)

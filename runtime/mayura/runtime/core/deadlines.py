@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from mayura.runtime.core.code import Invalid
 from mayura.runtime.core.definition import JsonValue
 from mayura.runtime.core.state import (
     Approval,
@@ -17,7 +18,6 @@ from mayura.runtime.core.state import (
     StepStatus,
     Timer,
 )
-from mayura.runtime.core.code import Invalid
 
 ABANDONED_MARGIN_MS = 60_000
 LAST_CHECK_MARGIN_SHARE = 4  #: a dispatch older than margin / 4 is declined (G3)
@@ -91,11 +91,13 @@ def _wakes(run: Run, now: Instant) -> Iterable[int]:
 
 
 def kept_wake_us(stored_us: int | None, wanted_us: int | None, now: Instant) -> int | None:
-    """An earlier stored wake time that is still to come is kept.
+    """A stored wake time that is early enough is kept.
 
     Waking early finds nothing to do and costs one read; moving the time at every commit costs an
     index entry each.
     """
     if stored_us is None or wanted_us is None:
         return wanted_us
+    if wanted_us <= now.wall_us:
+        return min(stored_us, wanted_us)
     return stored_us if now.wall_us < stored_us <= wanted_us else wanted_us

@@ -42,8 +42,7 @@ from mayura.runtime.core.state import (
     Timer,
 )
 from mayura.runtime.errors import Code, MayuraError
-from mayura.runtime.ids import NodeId, Nonce
-from mayura.runtime.ports import PayloadName
+from mayura.runtime.ids import NodeId, Nonce, PayloadName
 
 _SATISFIED = (StepStatus.SUCCEEDED, StepStatus.BYPASSED)
 
@@ -80,11 +79,10 @@ class Decision:
 
     transitions: list[t.Transition] = field(default_factory=list)
     ready: list[Ready] = field(default_factory=list)
+    unstarted: bool = False  #: a step could begin where the code is loaded
 
 
-def wanted(
-    definition: Definition, run: Run, nodes: Iterable[NodeId]
-) -> frozenset[PayloadName]:
+def wanted(definition: Definition, run: Run, nodes: Iterable[NodeId]) -> frozenset[PayloadName]:
     """The payloads that deciding about `nodes` reads: load those, and only those."""
     names: set[PayloadName] = set()
     for name in nodes:
@@ -92,12 +90,9 @@ def wanted(
         step = run.step(name)
         if step.status is StepStatus.PENDING and _standing(node, run) is _DONE:
             names.update(sources(definition, run, bindings_of(node)))
-        if isinstance(step.detail, Question | Signal) and step.status is StepStatus.WAITING:
-            got = isinstance(step.detail, Signal) and step.detail.signal_id is not None
-            if got or (isinstance(step.detail, Question) and step.detail.answer_digest):
-                names.add(payload_of(node) or "")
-        if isinstance(step.detail, Signal) and step.detail.signal_id is not None:
-            names.add(f"signal:{name}")
+        payload = payload_of(node)
+        if payload is not None and _answered(step) and step.status not in TERMINAL_STEPS:
+            names.add(payload)
     return frozenset(names)
 
 
@@ -118,13 +113,20 @@ def decide(view: View, nodes: Iterable[NodeId]) -> Decision:
     return decision
 
 
+def ended(definition: Definition, run: Run) -> bool:
+    """Whether no step is open. Looks from the end: the last nodes end last."""
+    return all(run.step(node.id).status in TERMINAL_STEPS for node in reversed(definition.nodes))
+
+
+def end_reads(definition: Definition, run: Run) -> frozenset[PayloadName]:
+    """The payloads that the result of an ended run reads."""
+    return frozenset(sources(definition, run, (definition.result,)))
+
+
 def settled(view: View) -> t.Settle | None:
-    """The run's end, once no step is open."""
+    """The end of a run with no open step; None where only the code can judge the result."""
     run = view.run
-    nodes = view.definition.nodes
-    if not all(run.step(node.id).status in TERMINAL_STEPS for node in reversed(nodes)):
-        return None
-    statuses = frozenset(run.step(node.id).status for node in nodes)
+    statuses = frozenset(run.step(node.id).status for node in view.definition.nodes)
     status = outcome.of_run(statuses, cancelled=run.cancelled)
     if status is not RunStatus.SUCCEEDED:
         return t.Settle(status, None, view.now.wall_us)
@@ -169,7 +171,9 @@ def _standing(node: Node, run: Run) -> NodeId | object:
 
 def _open_step(view: View, node: Node, step: Step, decision: Decision) -> None:
     if step.status is StepStatus.WAITING:
-        decision.transitions.extend(_waiting(view, node, step))
+        moves = tuple(_waiting(view, node, step))
+        decision.transitions.extend(moves)
+        decision.unstarted = decision.unstarted or (not moves and _answered(step))
         return
     standing = _standing(node, view.run)
     if standing is _OPEN:
@@ -179,6 +183,7 @@ def _open_step(view: View, node: Node, step: Step, decision: Decision) -> None:
         decision.transitions.append(t.Skip(node.id, NodeId(standing)))
         return
     if view.code is None:
+        decision.unstarted = True
         return
     if isinstance(node, ToolNode):
         reading = Reading(view.definition, view.run, view.payloads)
@@ -324,11 +329,24 @@ def _waiting(view: View, node: Node, step: Step) -> Iterator[t.Transition]:
             return
 
 
+def _answered(step: Step) -> bool:
+    """Whether an answer or a signal is recorded that only the code can accept (G12)."""
+    match step.detail:
+        case Question(answer_digest=digest):
+            return digest is not None
+        case Signal(received_at_us=received_us):
+            return received_us is not None
+        case _:
+            return False
+
+
 def _accept(view: View, node: Node) -> Iterator[t.Transition]:
     """Validated again by the first advance that has the code (G12)."""
     if view.code is None:
         return
-    value = view.payloads[payload_of(node) or ""]
+    payload = payload_of(node)
+    assert payload is not None
+    value = view.payloads[payload]
     try:
         if isinstance(node, HumanNode):
             view.code.check_answer(node.id, value)

@@ -117,9 +117,7 @@ def abandoned(spec: ToolSpec, step: Step) -> tuple[Outcome, int | None]:
         charge_micros = step.reserved_micros if step.receipt is None else None
         outcome = Outcome(StepStatus.FAILED, Code.ABANDONED, Cause.ABANDONED, Acted.NO)
         return outcome, charge_micros
-    outcome = Outcome(
-        StepStatus.UNKNOWN, Code.OUTCOME_UNKNOWN, Cause.ABANDONED, Acted.UNKNOWN
-    )
+    outcome = Outcome(StepStatus.UNKNOWN, Code.OUTCOME_UNKNOWN, Cause.ABANDONED, Acted.UNKNOWN)
     return outcome, None
 
 

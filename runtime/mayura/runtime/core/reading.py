@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from mayura.runtime.core.binding import resolve
 from mayura.runtime.core.definition import (
@@ -20,9 +21,9 @@ from mayura.runtime.core.definition import (
     ToolNode,
 )
 from mayura.runtime.core.state import Run, StepStatus, Timer
-from mayura.runtime.ids import NodeId
-from mayura.runtime.ports import PayloadName
+from mayura.runtime.ids import NodeId, PayloadName
 
+INPUT: Final = PayloadName("input")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -30,11 +31,11 @@ def payload_of(node: Node) -> PayloadName | None:
     """The payload row that holds this node's output; None where it is computed."""
     match node:
         case ToolNode(id=name):
-            return f"output:{name}"
+            return PayloadName(f"output:{name}")
         case HumanNode(id=name):
-            return f"answer:{name}"
+            return PayloadName(f"answer:{name}")
         case SignalNode(id=name):
-            return f"signal:{name}"
+            return PayloadName(f"signal:{name}")
         case _:
             return None
 
@@ -57,13 +58,11 @@ def bindings_of(node: Node) -> Iterator[Binding]:
     yield from (binding for binding in optional if binding is not None)
 
 
-def sources(
-    definition: Definition, run: Run, bindings: Iterable[Binding]
-) -> Iterator[PayloadName]:
+def sources(definition: Definition, run: Run, bindings: Iterable[Binding]) -> Iterator[PayloadName]:
     """The payload rows that resolving `bindings` will read."""
     for binding in bindings:
         if isinstance(binding, FromInput):
-            yield "input"
+            yield INPUT
         elif isinstance(binding, FromStep):
             yield from _stored(definition, run, binding.node)
 
@@ -91,7 +90,7 @@ class Reading:
 
     def resolve(self, binding: Binding) -> JsonValue:
         """The bound value; raises `Unresolved` where the path does not exist."""
-        run_input = self._payloads["input"] if isinstance(binding, FromInput) else None
+        run_input = self._payloads[INPUT] if isinstance(binding, FromInput) else None
         return resolve(binding, run_input, self.output)
 
     def output(self, name: NodeId) -> JsonValue:
@@ -108,7 +107,9 @@ class Reading:
                 "fire_at": iso(step.detail.fire_at_us),
                 "fired_at": None if fired_at_us is None else iso(fired_at_us),
             }
-        return self._payloads[payload_of(node) or ""]
+        payload = payload_of(node)
+        assert payload is not None
+        return self._payloads[payload]
 
 
 def iso(at_us: int) -> str:

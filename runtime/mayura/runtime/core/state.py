@@ -132,7 +132,8 @@ class Approval:
     digest: bytes  #: binds run, node, tool, exact input, policy and `expires_at_us`
     expires_at_us: int
     allowance_us: int = 0  #: time lost to pauses and holds; not part of the digest (G13)
-    approved_by: str | None = None
+    approved: bool | None = None  #: None: nobody decided yet
+    decided_by: str | None = None
     decided_at_us: int | None = None
 
 

@@ -1,0 +1,145 @@
+"""Transitions of calls: dispatch, receipt, completion, and what replaces a completion."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mayura.runtime.core import budget, receipts
+from mayura.runtime.core import transitions as t
+from mayura.runtime.core.change import Applied, begin, event_of, put
+from mayura.runtime.core.state import Acted, Cause, Receipt, Run, Step, StepStatus
+from mayura.runtime.errors import Code, MayuraError
+from mayura.runtime.ids import NodeId, Nonce
+
+
+def dispatch(run: Run, x: t.Begin) -> Applied:
+    step = begin(run, x.node, "dispatch", StepStatus.DISPATCHING)
+    if step.dispatch is not None:
+        raise MayuraError(
+            Code.INTEGRITY_VIOLATION, f"step {x.node!r} was dispatched before: its id is spent (G1)"
+        )
+    if not budget.affordable(run, x.reserved_micros):
+        raise MayuraError(Code.BUDGET_EXCEEDED, f"step {x.node!r} does not fit the budget")
+    after = replace(
+        step,
+        status=StepStatus.DISPATCHING,
+        dispatch=x.dispatch,
+        acted=x.acted,
+        reserved_micros=x.reserved_micros,
+    )
+    event = event_of(
+        "step.dispatching",
+        x.node,
+        call=x.call_id,
+        nonce=x.dispatch.nonce.hex(),
+        reserved=x.reserved_micros or None,
+    )
+    return budget.reserve(put(run, x.node, after), x.reserved_micros), (event,)
+
+
+def _own(run: Run, node: NodeId, nonce: Nonce) -> Step:
+    step = run.step(node)
+    if step.dispatch is None or step.dispatch.nonce != nonce:
+        raise MayuraError(
+            Code.INTEGRITY_VIOLATION,
+            f"step {node!r} knows no dispatch of this nonce; the receipt was not stored",
+        )
+    return step
+
+
+def decline(run: Run, x: t.Decline) -> Applied:
+    step = _own(run, x.node, x.nonce)
+    run, events = record(
+        run, t.RecordReceipt(x.node, x.nonce, Receipt.NOT_STARTED, Acted.NO, None, 0, False)
+    )
+    if step.status is not StepStatus.DISPATCHING:
+        return run, events
+    target = StepStatus.SKIPPED if run.cancelled else StepStatus.BLOCKED
+    step = begin(run, x.node, "decline", target)
+    after = replace(
+        step, status=target, code=Code.CANCELLED if run.cancelled else x.code, acted=Acted.NO
+    )
+    event = event_of("step.declined", x.node, code=x.code)
+    return put(run, x.node, after), (*events, event)
+
+
+def record(run: Run, x: t.RecordReceipt) -> Applied:
+    step = _own(run, x.node, x.nonce)
+    merged = receipts.merge(step.receipt, x.receipt)
+    if merged in ("same", "ignored"):
+        return run, ()
+    if merged == "contradiction":
+        if step.contradiction is not None:
+            return run, ()
+        event = event_of(
+            "integrity.contradiction", x.node, receipt=step.receipt, contradicted_by=x.receipt
+        )
+        return put(run, x.node, replace(step, contradiction=x.receipt)), (event,)
+    charge_micros = x.charge_micros
+    after = replace(
+        step,
+        receipt=x.receipt,
+        acted=x.acted,
+        cause=x.cause or step.cause,
+        output=step.output or x.output,
+    )
+    events: tuple[t.Event, ...] = (
+        event_of(
+            "step.receipt", x.node, receipt=x.receipt, cause=x.cause, charged=charge_micros or None
+        ),
+    )
+    if charge_micros is None:
+        return put(run, x.node, after), events
+    run, overrun = _charge(run, x.node, after, charge_micros)
+    return run, events + overrun
+
+
+def _charge(run: Run, node: NodeId, step: Step, charge_micros: int) -> Applied:
+    reserved_micros = step.reserved_micros
+    after = replace(step, reserved_micros=0, charged_micros=charge_micros)
+    run = budget.settle(put(run, node, after), reserved_micros, charge_micros)
+    over_micros = charge_micros - reserved_micros
+    if over_micros <= 0:
+        return run, ()
+    return run, (event_of("budget.overrun", node, over=over_micros),)
+
+
+def complete(run: Run, x: t.Complete) -> Applied:
+    _own(run, x.node, x.nonce)
+    step = begin(run, x.node, "complete", x.status)
+    after = replace(
+        step,
+        status=x.status,
+        code=x.code,
+        cause=x.cause,
+        acted=x.acted,
+        released=x.status is StepStatus.SUCCEEDED,
+    )
+    event = event_of(
+        f"step.{x.status}",
+        x.node,
+        code=x.code,
+        cause=x.cause,
+        acted=None if x.status is StepStatus.SUCCEEDED else x.acted,
+    )
+    return put(run, x.node, after), (event,)
+
+
+def abandon(run: Run, x: t.Abandon) -> Applied:
+    _own(run, x.node, x.nonce)
+    step = begin(run, x.node, "abandon", x.status)
+    after = replace(step, status=x.status, code=x.code, cause=Cause.ABANDONED, acted=x.acted)
+    events: tuple[t.Event, ...] = (
+        event_of(
+            "step.abandoned",
+            x.node,
+            status=x.status,
+            receipt=step.receipt,
+            acted=x.acted,
+            command=x.command_id,
+        ),
+    )
+    if x.charge_micros is None:
+        return put(run, x.node, after), events
+    run, overrun = _charge(run, x.node, after, x.charge_micros)
+    return run, events + overrun

@@ -1,0 +1,130 @@
+"""Transitions of steps that wait: for approval, a person, a timer or a signal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mayura.runtime.core import transitions as t
+from mayura.runtime.core.change import Applied, IllegalMove, begin, detail_of, event_of, put
+from mayura.runtime.core.definition import JsonValue
+from mayura.runtime.core.state import Approval, Question, Run, Signal, StepStatus, Timer
+from mayura.runtime.errors import Code
+
+
+def request_approval(run: Run, x: t.RequestApproval) -> Applied:
+    step = begin(run, x.node, "request_approval", StepStatus.WAITING)
+    detail = Approval(digest=x.digest, expires_at_us=x.expires_at_us)
+    after = replace(step, status=StepStatus.WAITING, detail=detail)
+    event = event_of(
+        "approval.requested", x.node, digest=x.digest.hex(), expires_at_us=x.expires_at_us
+    )
+    return put(run, x.node, after), (event,)
+
+
+def lapse(run: Run, x: t.LapseApproval) -> Applied:
+    step = begin(run, x.node, "lapse", StepStatus.PENDING)
+    after = replace(step, status=StepStatus.PENDING, detail=None)
+    return put(run, x.node, after), (event_of("approval.lapsed", x.node),)
+
+
+def _person(person: t.Person) -> dict[str, JsonValue]:
+    return {
+        "person": person.id,
+        "issuer": person.issuer or None,
+        "method": person.method or None,
+        "unverified": None if person.verified else True,
+    }
+
+
+def approve(run: Run, x: t.Approve) -> Applied:
+    step = begin(run, x.node, "approve", StepStatus.PENDING)
+    detail = detail_of(step, Approval, x.node)
+    decided = replace(
+        detail, approved=True, decided_by=x.person.id, decided_at_us=x.at_us, allowance_us=0
+    )
+    after = replace(step, status=StepStatus.PENDING, detail=decided)
+    event = event_of(
+        "approval.approved",
+        x.node,
+        digest=detail.digest.hex(),
+        command=x.command_id,
+        **_person(x.person),
+    )
+    return put(run, x.node, after), (event,)
+
+
+def reject(run: Run, x: t.Reject) -> Applied:
+    step = begin(run, x.node, "reject", StepStatus.BLOCKED)
+    detail = detail_of(step, Approval, x.node)
+    decided = replace(detail, approved=False, decided_by=x.person.id, decided_at_us=x.at_us)
+    after = replace(step, status=StepStatus.BLOCKED, code=Code.REJECTED, detail=decided)
+    event = event_of(
+        "approval.rejected",
+        x.node,
+        digest=detail.digest.hex(),
+        command=x.command_id,
+        **_person(x.person),
+    )
+    return put(run, x.node, after), (event,)
+
+
+def ask(run: Run, x: t.Ask) -> Applied:
+    step = begin(run, x.node, "ask", StepStatus.WAITING)
+    detail = Question(digest=x.digest, deadline_us=x.deadline_us)
+    after = replace(step, status=StepStatus.WAITING, detail=detail)
+    event = event_of("question.asked", x.node, digest=x.digest.hex(), deadline_us=x.deadline_us)
+    return put(run, x.node, after), (event,)
+
+
+def answer(run: Run, x: t.Answer) -> Applied:
+    step = begin(run, x.node, "answer", StepStatus.WAITING)
+    detail = detail_of(step, Question, x.node)
+    if detail.answer_digest is not None:
+        raise IllegalMove("answer", x.node, "already answered")
+    answered = replace(detail, answer_digest=x.digest, answered_by=x.person.id)
+    event = event_of("question.answered", x.node, command=x.command_id, **_person(x.person))
+    return put(run, x.node, replace(step, detail=answered)), (event,)
+
+
+def start_timer(run: Run, x: t.StartTimer) -> Applied:
+    step = begin(run, x.node, "start_timer", StepStatus.WAITING)
+    after = replace(step, status=StepStatus.WAITING, detail=Timer(fire_at_us=x.fire_at_us))
+    return put(run, x.node, after), (event_of("timer.started", x.node, fire_at_us=x.fire_at_us),)
+
+
+def await_signal(run: Run, x: t.AwaitSignal) -> Applied:
+    step = begin(run, x.node, "await_signal", StepStatus.WAITING)
+    early = step.detail if isinstance(step.detail, Signal) else Signal()
+    detail = replace(early, deadline_us=x.deadline_us)
+    after = replace(step, status=StepStatus.WAITING, detail=detail)
+    return put(run, x.node, after), (event_of("signal.awaited", x.node, deadline_us=x.deadline_us),)
+
+
+def receive(run: Run, x: t.ReceiveSignal) -> Applied:
+    status = run.step(x.node).status
+    kept = status in (StepStatus.SKIPPED, StepStatus.BYPASSED)
+    step = begin(run, x.node, "keep" if kept else "receive", status)
+    detail = step.detail if isinstance(step.detail, Signal) else Signal()
+    if detail.signal_id is not None:
+        raise IllegalMove("receive", x.node, "already signalled")
+    got = replace(
+        detail, signal_id=x.signal_id, payload_digest=x.payload_digest, received_at_us=x.at_us
+    )
+    event = event_of(
+        "signal.received", x.node, signal=x.signal_id, without_effect=True if kept else None
+    )
+    return put(run, x.node, replace(step, detail=got)), (event,)
+
+
+def accept(run: Run, x: t.Accept) -> Applied:
+    step = begin(run, x.node, "accept", StepStatus.SUCCEEDED)
+    after = replace(step, status=StepStatus.SUCCEEDED, output=True, released=True)
+    if isinstance(step.detail, Timer):
+        after = replace(after, detail=replace(step.detail, fired_at_us=x.at_us))
+    return put(run, x.node, after), (event_of("step.succeeded", x.node),)
+
+
+def time_out(run: Run, x: t.TimeOut) -> Applied:
+    step = begin(run, x.node, "time_out", StepStatus.TIMED_OUT)
+    after = replace(step, status=StepStatus.TIMED_OUT, code=Code.TIMEOUT)
+    return put(run, x.node, after), (event_of("step.timed_out", x.node),)

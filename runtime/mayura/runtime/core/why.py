@@ -1,0 +1,63 @@
+"""`why`: one sentence that says what a run waits for, or how it came to its end."""
+
+from __future__ import annotations
+
+from mayura.runtime.core.deadlines import due_us
+from mayura.runtime.core.definition import Definition, HumanNode, Node, SignalNode, TimerNode
+from mayura.runtime.core.reading import iso
+from mayura.runtime.core.state import Acted, Run, RunStatus, Step, StepStatus
+
+_ENDS = {
+    RunStatus.SUCCEEDED: "Every step is done.",
+    RunStatus.CANCELLED: "It was cancelled.",
+}
+
+
+def why(definition: Definition, run: Run, *, accepted: bool) -> str:
+    """What the run waits for now. `accepted`: this process could advance it (G12)."""
+    steps = [(node, run.step(node.id)) for node in definition.nodes]
+    if not run.open:
+        return _end(run, steps)
+    if run.paused_at_us is not None and run.status is RunStatus.PAUSED:
+        return "It is paused; resume it to go on."
+    for node, step in steps:
+        if step.status is StepStatus.DISPATCHING and step.dispatch is not None:
+            until_us = step.dispatch.at_us + step.dispatch.settle_wait_us
+            return (
+                f"Step {node.id!r} is in a call that is settled by {iso(until_us)} at the latest."
+            )
+    waits = [_wait(node, step) for node, step in steps if step.status is StepStatus.WAITING]
+    if waits and run.status is RunStatus.WAITING:
+        return " ".join(waits)
+    if not accepted:
+        return "It can go on where its definition and policy are loaded; they are not loaded here."
+    return "It has steps that can start now."
+
+
+def _wait(node: Node, step: Step) -> str:
+    due = due_us(step)
+    until = "" if due is None else f" until {iso(due)}"
+    match node:
+        case TimerNode():
+            return f"Step {node.id!r} waits{until}."
+        case SignalNode(name=name):
+            return f"Step {node.id!r} waits for the signal {name!r}{until}."
+        case HumanNode():
+            return f"Step {node.id!r} waits for a person's answer{until}."
+        case _:
+            return f"Step {node.id!r} waits for a person's approval{until}."
+
+
+def _end(run: Run, steps: list[tuple[Node, Step]]) -> str:
+    unknown = [node.id for node, step in steps if step.status is StepStatus.UNKNOWN]
+    if unknown:
+        names = ", ".join(repr(name) for name in unknown)
+        return f"Nobody can know whether {names} acted: look it up in the other system."
+    stops = (StepStatus.BLOCKED, StepStatus.FAILED, StepStatus.TIMED_OUT)
+    for node, step in steps:
+        if run.status in (RunStatus.BLOCKED, RunStatus.FAILED) and step.status in stops:
+            acted = " It acted." if step.acted is Acted.YES else ""
+            return f"Step {node.id!r} is {step.status} ({step.code}).{acted}"
+    if run.result_code is not None:
+        return f"Every step is done, but the result does not fit ({run.result_code})."
+    return _ENDS.get(run.status, f"It is {run.status}.")

@@ -1,0 +1,377 @@
+"""Drives one run in this process: decides, admits, and turns commits into calls.
+
+An advance is a wave: every step whose dependencies are done starts, siblings in parallel. What
+follows from a change is added to the very commit that makes the change, as far as it need not
+wait; what has to wait (a guard, a slot, a payload, a `once` lookup) is held and looked at again
+when it may go on. So a completion never waits for the next step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from mayura.runtime.admission import Admission
+from mayura.runtime.call import Call
+from mayura.runtime.core import decision, values
+from mayura.runtime.core import transitions as t
+from mayura.runtime.core.deadlines import settle_wait_us
+from mayura.runtime.core.decision import Ready, View
+from mayura.runtime.core.definition import Definition, JsonValue
+from mayura.runtime.core.policy import Policy
+from mayura.runtime.core.state import Acted, Deadline, Dispatch
+from mayura.runtime.dispatch import Dispatched, StepCall
+from mayura.runtime.draft import Draft
+from mayura.runtime.errors import Code, MayuraError
+from mayura.runtime.ids import NodeId, Nonce, PayloadName, call_id_of, new_nonce
+from mayura.runtime.loaded import AnyWorkflow
+from mayura.runtime.ports import OnceClaim, Refused, RunWrite
+from mayura.runtime.process import Process
+from mayura.runtime.run_writer import RunWriter
+
+_log = logging.getLogger("mayura.runtime")
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """The exact definition and policy of a run, and the code if it is loaded (G12)."""
+
+    definition: Definition
+    policy: Policy
+    workflow: AnyWorkflow | None
+
+
+class RunDriver:
+    """The follower of a run's writer. Keeps the run's books always, starts steps only on demand."""
+
+    def __init__(self, process: Process, writer: RunWriter, pinned: Pinned) -> None:
+        self.writer = writer
+        self.pinned = pinned
+        self.users = 0  #: callers that hold this driver
+        self._process = process
+        self._payloads: dict[PayloadName, JsonValue] = {}
+        self._calls: dict[NodeId, StepCall] = {}
+        self._attempts: dict[Nonce, Dispatched] = {}
+        self._admission = Admission(process, writer.context, self._again, self._stop)
+        self._frontier: dict[NodeId, None] = {}
+        self._positions = {node.id: i for i, node in enumerate(pinned.definition.nodes)}
+        self._driving = False
+        self._loading = 0
+        self._fence = writer.run.fence
+        self._just_read = True
+        self._stopped: BaseException | None = None
+        self._unreachable: MayuraError | None = None
+        self._moved = asyncio.Event()
+        writer.follower = self
+
+    # --- what callers ask -------------------------------------------------------------------
+
+    @property
+    def resting(self) -> bool:
+        """Nothing is left to do here now: no call, no guard, nothing to read or write."""
+        held = self._driving and (self._admission.waiting or self._loading > 0)
+        return not self._calls and self.writer.idle and not held
+
+    @property
+    def calls_in_hand(self) -> int:
+        """Calls between their dispatch commit and their completion."""
+        return len(self._calls)
+
+    async def until_rest(self) -> None:
+        """Start what can start, until nothing is left to do now.
+
+        Raises what stopped it (a store that does not answer, a store that would lose a dispatch).
+        Calls that are in hand then go on and store their receipts all the same.
+        """
+        if self.pinned.workflow is not None and not self._process.closing:
+            self._driving = True
+        self._stopped = self._unreachable = None
+        self._look_everywhere()
+        self.writer.poke(fresh=not self._just_read)
+        self._just_read = False
+        while not self.resting:
+            self._moved.clear()
+            await self._moved.wait()
+            if self._unreachable is not None:
+                raise self._unreachable
+        if self._stopped is not None:
+            raise self._stopped
+
+    def tell_cancelled(self) -> None:
+        """Signal the calls in hand once the run is cancelled; their steps end as they would."""
+        for call in self._calls.values():
+            call.cancel()
+
+    # --- the writer's follower --------------------------------------------------------------
+
+    async def advance(self, draft: Draft) -> None:
+        """Add to `draft` what follows from it; nothing here waits."""
+        if not draft.run.open:
+            return
+        due_now = self._decide(draft)
+        if not decision.ended(self.pinned.definition, draft.run):
+            self._rest(draft, due_now=due_now)
+            return
+        code = self._view(draft).code
+        missing = self._missing(decision.end_reads(self.pinned.definition, draft.run))
+        if code is not None and missing:
+            self._load(missing, ())
+            self._rest(draft, due_now=True)
+            return
+        end = decision.settled(self._view(draft))
+        if end is None:
+            self._rest(draft, due_now=True)
+        else:
+            draft.apply(end)
+
+    def won(self, draft: Draft, write: RunWrite) -> None:
+        """The draft is durable: call what it dispatched."""
+        if self._driving:
+            for name, body in write.payloads:
+                self._payloads[name] = values.decode(body)
+        for node in write.dispatches:
+            self._call(write.after.steps[node].dispatch)
+        if write.after.cancelled:
+            self.tell_cancelled()
+
+    def refused(self, draft: Draft, write: RunWrite, refused: Refused) -> None:
+        """Nothing of `draft` is stored: give back what it took, and look at everything again."""
+        for node in write.dispatches:
+            dispatch = write.after.steps[node].dispatch
+            stored = self.writer.run.step(node).dispatch
+            assert dispatch is not None
+            if stored is not None and stored.nonce == dispatch.nonce:
+                self._call(dispatch)  # an earlier sending, unanswered then, had been committed
+            else:
+                self._give_up(dispatch.nonce)
+        if refused.reason == "once" and write.once is not None:
+            self._admission.refuse_once(write.once.node, write.once.digest)
+        if refused.reason == "not_durable":
+            self._stop(MayuraError(Code.INVALID_CONFIG, f"no call is begun: {refused.remedy}"))
+        self._look_everywhere()
+
+    def reread(self) -> None:
+        """Another process may have moved the run: look at everything again."""
+        self._look_everywhere()
+        if self.writer.run.cancelled:
+            self.tell_cancelled()
+
+    def written(self) -> None:
+        self._check_rest()
+
+    def unreachable(self, error: MayuraError) -> None:
+        self._unreachable = error
+        self._moved.set()
+
+    def broken(self, error: BaseException) -> None:
+        self._stop(error)
+
+    # --- deciding ---------------------------------------------------------------------------
+
+    def _look_everywhere(self) -> None:
+        self._frontier = dict.fromkeys(self._positions)
+
+    def _reach(self, node: NodeId) -> None:
+        self._frontier[node] = None
+        for dependent in self.pinned.definition.dependents.get(node, ()):
+            self._frontier[dependent] = None
+
+    def _view(self, draft: Draft) -> View:
+        return View(
+            definition=self.pinned.definition,
+            policy=self.pinned.policy,
+            code=self.pinned.workflow if self._driving else None,
+            run=draft.run,
+            payloads=self._payloads,
+            now=draft.now,
+            own=self._process.in_flight,
+        )
+
+    def _decide(self, draft: Draft) -> bool:
+        """Apply what follows until nothing does; whether something more could start here."""
+        due_now = False
+        for node in tuple(draft.touched):
+            self._reach(node)
+        while self._frontier:
+            reached = sorted(self._frontier, key=self._positions.__getitem__)
+            cancelled = draft.run.cancelled
+            nodes = [n for n in reached if cancelled or not self._admission.holds(n)]
+            due_now = due_now or len(nodes) < len(reached)
+            self._frontier.clear()
+            missing = self._missing(decision.wanted(self.pinned.definition, draft.run, nodes))
+            if missing and self._driving:
+                self._load(missing, nodes)
+                return True
+            decided = decision.decide(self._view(draft), nodes)
+            due_now = due_now or decided.unstarted
+            for transition in decided.transitions:
+                draft.apply(transition)
+                self._reach(transition.node)  # type: ignore[union-attr]  # decide moves steps only
+            for ready in decided.ready:
+                due_now = not self._admit(draft, ready) or due_now
+        return due_now or self._admission.waiting
+
+    def _rest(self, draft: Draft, *, due_now: bool) -> None:
+        rest = decision.rest(self._view(draft), due_now=due_now)
+        run = draft.run
+        if rest.status is not run.status or rest.wake_at_us != run.wake_at_us:
+            draft.apply(rest)
+
+    # --- admitting and dispatching ----------------------------------------------------------
+
+    def _admit(self, draft: Draft, ready: Ready) -> bool:
+        """Put a ready call into the draft if nothing stands in its way; False: not yet."""
+        if self._process.closing or draft.run.fence != self._fence or self._stopped is not None:
+            return False
+        workflow = self.pinned.workflow
+        assert workflow is not None
+        node, tool = ready.node, workflow.tool(ready.node.id)
+        once = self._process.once_digest(node, ready.input)
+        call = self._new_call(ready, draft, once)
+        verdict = self._admission.admit(ready, tool, call, once, draft)
+        if isinstance(verdict, t.Block):
+            draft.apply(verdict)
+            self._reach(node.id)
+            return True
+        if verdict != "go":
+            if verdict == "next":
+                self._again(node.id)
+            return False
+        if ready.ask is not None:
+            draft.apply(ready.ask)
+            return True
+        self._write_ahead(draft, ready, call, once)
+        return True
+
+    def _new_call(self, ready: Ready, draft: Draft, once: bytes | None) -> Call:
+        run_id, node = draft.run.run_id, ready.node
+        return Call(
+            run_id=run_id,
+            call_id=call_id_of(run_id, node.id),
+            key=self._process.call_key(run_id, node, once),
+            scope=self._process.store.scope,
+            cost_micros=node.tool.cost_micros,
+            deadline_us=draft.now.wall_us + node.tool.timeout_ms * 1_000,
+        )
+
+    def _write_ahead(self, draft: Draft, ready: Ready, call: Call, once: bytes | None) -> None:
+        """Add the record that the call was begun; the call is made when it is durable (G2)."""
+        node, now, nonce = ready.node, draft.now, new_nonce()
+        wait_us = settle_wait_us(node.tool.timeout_ms, self._process.margin_ms)
+        dispatch = Dispatch(
+            nonce=nonce,
+            at_us=now.wall_us,
+            settle=Deadline(now.steady_us + wait_us, now.epoch),
+            settle_wait_us=wait_us,
+            timeout_ms=node.tool.timeout_ms,
+            input_digest=ready.digest,
+            fence=draft.run.fence,
+        )
+        acted = Acted.NO if node.tool.changes_nothing else Acted.UNKNOWN
+        begin = t.Begin(node.id, dispatch, node.tool.cost_micros, call.call_id, acted)
+        draft.begin(begin, None if once is None else OnceClaim(once, node.id))
+        self._process.in_flight.enter(nonce)
+        assert self.pinned.workflow is not None
+        self._attempts[nonce] = Dispatched(
+            node=node,
+            tool=self.pinned.workflow.tool(node.id),
+            call=call,
+            nonce=nonce,
+            input=ready.input,
+            digest=ready.digest,
+            policy=draft.run.policy,
+            output_bytes_max=self.pinned.policy.output_bytes_max,
+            once=once,
+            sent=draft.started,
+            margin_ms=self._process.margin_ms,
+            context=self.writer.context,
+        )
+
+    def _give_up(self, nonce: Nonce) -> None:
+        """The dispatch was certainly not committed: free what was taken for it."""
+        dispatched = self._attempts.pop(nonce, None)
+        if dispatched is not None:
+            self._process.in_flight.leave(nonce)
+            self._admission.release(dispatched.tool)
+
+    def _call(self, dispatch: Dispatch | None) -> None:
+        dispatched = self._attempts.pop(dispatch.nonce, None) if dispatch is not None else None
+        if dispatched is None:
+            return
+        call = StepCall(dispatched, self.writer, self._process.store)
+        self._calls[dispatched.node.id] = call
+        self._process.start(self._carry(call, dispatched), self.writer.context)
+
+    async def _carry(self, call: StepCall, dispatched: Dispatched) -> None:
+        try:
+            await call.run()
+        except MayuraError as error:
+            _log.error(
+                "call %s ended without its completion stored: %s",
+                dispatched.call.call_id,
+                error.code,
+            )
+            self._stop(error)
+        finally:
+            self._process.in_flight.leave(dispatched.nonce)
+            self._calls.pop(dispatched.node.id, None)
+            self._check_rest()
+            if call.body is not None and not call.body.ended.done():
+                self._process.start(self._outlive(call, dispatched), self.writer.context)
+            else:
+                self._admission.release(dispatched.tool)
+
+    async def _outlive(self, call: StepCall, dispatched: Dispatched) -> None:
+        """A body that ignores its timeout keeps its slot until it has ended."""
+        self.users += 1
+        try:
+            await call.merge_late()
+        finally:
+            self.users -= 1
+            self._admission.release(dispatched.tool)
+            self._check_rest()
+
+    # --- reading payloads -------------------------------------------------------------------
+
+    def _missing(self, names: Collection[PayloadName]) -> frozenset[PayloadName]:
+        return frozenset(names) - self._payloads.keys()
+
+    def _load(self, names: Collection[PayloadName], nodes: Iterable[NodeId]) -> None:
+        self._loading += 1
+        self._process.start(self._read(names, tuple(nodes)), self.writer.context)
+
+    async def _read(self, names: Collection[PayloadName], nodes: Iterable[NodeId]) -> None:
+        try:
+            found = await self._process.store.payloads(self.writer.run_id, names)
+        except MayuraError as error:
+            self._loading -= 1
+            self._stop(error)
+            return
+        self._loading -= 1
+        if absent := sorted(set(names) - found.keys()):
+            text = f"run {self.writer.run_id} lacks the stored value {absent[0]!r}"
+            self._stop(MayuraError(Code.INTEGRITY_VIOLATION, text))
+            return
+        for name, body in found.items():
+            self._payloads[name] = values.decode(body)
+        for node in nodes:
+            self._frontier[node] = None
+        self.writer.poke()
+
+    # --- resting ----------------------------------------------------------------------------
+
+    def _again(self, node: NodeId) -> None:
+        self._frontier[node] = None
+        self.writer.poke()
+
+    def _stop(self, error: BaseException) -> None:
+        self._stopped = error
+        self._check_rest()
+
+    def _check_rest(self) -> None:
+        if self.resting:
+            self._driving = False
+            self._moved.set()
+            self._process.on_rest(self.writer.run_id)

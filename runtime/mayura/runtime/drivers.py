@@ -1,0 +1,90 @@
+"""The runs this process has in hand: one driver each, so that each has one writer here (G7)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from mayura.runtime.core.state import Run
+from mayura.runtime.driver import RunDriver
+from mayura.runtime.errors import Code, MayuraError
+from mayura.runtime.ids import RunId
+from mayura.runtime.process import Process
+from mayura.runtime.registry import Registry
+from mayura.runtime.run_writer import RunWriter
+
+
+class Drivers:
+    """Hands out drivers, and forgets those that rest and that nobody holds."""
+
+    def __init__(self, process: Process, registry: Registry) -> None:
+        self._process = process
+        self._registry = registry
+        self._drivers: dict[RunId, RunDriver] = {}
+        self._settled: dict[RunId, asyncio.Event] = {}
+        self._rest = asyncio.Event()
+        process.on_rest = self._rested
+
+    def __len__(self) -> int:
+        return len(self._drivers)
+
+    @asynccontextmanager
+    async def hold(self, run_id: RunId, *, created: Run | None = None) -> AsyncIterator[RunDriver]:
+        """The driver of a run, for as long as the caller needs it. NOT_FOUND for no such run.
+
+        `created`: the run as this process just created it, which needs no reading.
+        """
+        driver = self._drivers.get(run_id) or await self._new(run_id, created)
+        driver.users += 1
+        try:
+            yield driver
+        finally:
+            driver.users -= 1
+            self._forget(driver)
+
+    async def until_idle(self) -> None:
+        """Wait until no call is in hand here and nothing waits to be written."""
+        while any(not driver.resting for driver in self._drivers.values()):
+            self._rest.clear()
+            await self._rest.wait()
+
+    def in_hand(self) -> list[RunDriver]:
+        """Every run with something going on here."""
+        return list(self._drivers.values())
+
+    def moved(self, run_id: RunId) -> asyncio.Event:
+        """Set when the run comes to rest in this process."""
+        return self._settled.setdefault(run_id, asyncio.Event())
+
+    def unwatch(self, run_id: RunId) -> None:
+        """Nobody waits for the run any more."""
+        self._settled.pop(run_id, None)
+
+    async def _new(self, run_id: RunId, created: Run | None) -> RunDriver:
+        run = created or await self._load(run_id)
+        pinned = await self._registry.pinned(self._process.store, run)
+        known = self._drivers.get(run_id)
+        if known is not None:
+            return known
+        driver = RunDriver(self._process, RunWriter(self._process.store, run), pinned)
+        self._drivers[run_id] = driver
+        return driver
+
+    async def _load(self, run_id: RunId) -> Run:
+        loaded = await self._process.store.load(run_id)
+        if loaded is None:
+            raise MayuraError(Code.NOT_FOUND, f"there is no run {run_id} in this scope")
+        return loaded.run
+
+    def _rested(self, run_id: RunId) -> None:
+        self._rest.set()
+        if (event := self._settled.get(run_id)) is not None:
+            event.set()
+        driver = self._drivers.get(run_id)
+        if driver is not None:
+            self._forget(driver)
+
+    def _forget(self, driver: RunDriver) -> None:
+        if driver.users == 0 and driver.resting:
+            self._drivers.pop(driver.writer.run_id, None)

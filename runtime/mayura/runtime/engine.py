@@ -1,0 +1,351 @@
+"""The engine: submit runs, drive them in this process, read them, and command them.
+
+    async with Engine(store, workflows=[checkout], policy=policy) as engine:
+        run = await engine.submit(checkout, order, key=order.order_id)
+        seen = await engine.run_until_settled(run.id)
+
+The store is opened and closed by the application; the engine never closes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Generic, TypeVar
+
+import anyio
+
+from mayura.runtime.core import values
+from mayura.runtime.core.deadlines import ABANDONED_MARGIN_MS
+from mayura.runtime.core.definition import HumanNode, JsonValue, ToolNode
+from mayura.runtime.core.policy import Policy
+from mayura.runtime.core.reading import Reading, bindings_of, payload_of, sources
+from mayura.runtime.core.state import Approval, Question, Run, RunStatus, StepStatus
+from mayura.runtime.core.tracing import Workflow
+from mayura.runtime.drivers import Drivers
+from mayura.runtime.errors import Code, MayuraError
+from mayura.runtime.ids import NodeId, PayloadName, RunId
+from mayura.runtime.in_flight import THIS_PROCESS, InFlight
+from mayura.runtime.journal import EventRecord, verified_events
+from mayura.runtime.loaded import AnyWorkflow
+from mayura.runtime.operate import ApprovalRequest, HumanRequest, Operations
+from mayura.runtime.people import VerifyHuman
+from mayura.runtime.ports import JournalEntry, Store
+from mayura.runtime.process import Process
+from mayura.runtime.registry import Registry
+from mayura.runtime.slots import CALLS_MAX, THREADS_MAX, Slots
+from mayura.runtime.snapshot import Snapshot, snapshot
+from mayura.runtime.submit import Submission, check_key, new_run, same_submission
+
+_log = logging.getLogger("mayura.runtime")
+
+InputT = TypeVar("InputT")
+OutputT = TypeVar("OutputT")
+
+LOOK_AGAIN_S_MIN: Final = 0.02
+LOOK_AGAIN_S_MAX: Final = 1.0
+CANCEL_POLL_S: Final = 1.0
+DRAIN_SLACK_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted(Generic[OutputT]):
+    """A run that was accepted, durably. `created` is false when the key already had it."""
+
+    id: RunId
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What one pass over the due runs came to: one failing run never stops the others."""
+
+    advanced: tuple[RunId, ...]
+    not_loaded: tuple[RunId, ...]  #: definition or policy is not accepted here
+    failed: tuple[tuple[RunId, Code], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What a drain left behind: calls whose bodies or receipts were not done in time."""
+
+    calls_left: int
+
+    @property
+    def clean(self) -> bool:
+        return self.calls_left == 0
+
+
+class Engine(Operations):
+    """One process's way to the runs of one scope of one store.
+
+    `calls_max` calls at once, of them `threads_max` plain functions; `margin` in seconds is how
+    long after a call's timeout its process may take to store what happened (G9).
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        workflows: Sequence[AnyWorkflow],
+        policy: Policy,
+        previous_policies: Sequence[Policy] = (),
+        verify_human: VerifyHuman | None = None,
+        calls_max: int = CALLS_MAX,
+        threads_max: int = THREADS_MAX,
+        margin: float = ABANDONED_MARGIN_MS / 1_000,
+        in_flight: InFlight = THIS_PROCESS,
+    ) -> None:
+        process = Process(store, Slots(calls_max, threads_max), in_flight, round(margin * 1_000))
+        self._registry = Registry(workflows, policy, previous_policies)
+        self._store = store
+        self._watch: asyncio.Task[None] | None = None
+        super().__init__(process, Drivers(process, self._registry), verify_human)
+
+    async def __aenter__(self) -> Engine:
+        await self._registry.store_all(self._store)
+        self._watch = asyncio.get_running_loop().create_task(self._watch_cancelled())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Start nothing more; let calls in hand end and store their receipts.
+
+        Raises STORAGE_UNAVAILABLE if, ten seconds after the longest timeout, some have not.
+        """
+        with anyio.CancelScope(shield=True):
+            drained = await self.drain(self._registry.timeout_s_max + DRAIN_SLACK_S)
+        if not drained.clean and error is None:
+            text = (
+                f"{drained.calls_left} calls were left behind; they are settled at their deadline"
+            )
+            raise MayuraError(Code.STORAGE_UNAVAILABLE, text)
+
+    # --- submitting and driving -------------------------------------------------------------
+
+    async def submit(
+        self,
+        workflow: Workflow[InputT, OutputT],
+        input: InputT,  # noqa: A002  # the model's own word
+        *,
+        key: str,
+        requested_by: str | None = None,
+    ) -> Submitted[OutputT]:
+        """Store a run of `workflow`. The same key and content again is the same run.
+
+        INVALID_INPUT: the input does not fit. LIMIT_EXCEEDED: it is too large. CONFLICT
+        (`SubmitConflict`): the key holds another submission; it names that run.
+        """
+        if not self._registry.loaded(workflow):
+            text = f"workflow {workflow.id!r} is not among this engine's workflows"
+            raise MayuraError(Code.INVALID_CONFIG, text)
+        check_key(key)
+        policy = self._registry.policy
+        stored = values.encode(workflow.input_json(input))
+        if len(stored) > policy.output_bytes_max:
+            raise MayuraError(
+                Code.LIMIT_EXCEEDED, f"the input is over {policy.output_bytes_max} bytes"
+            )
+        asked = Submission(workflow.definition, policy, stored, key, requested_by)
+        new = new_run(self._store.scope, asked, self._store.estimate())
+        found = await self._store.create(new)
+        if not found.created:
+            same_submission(asked, found)
+        return Submitted(found.run.run_id, found.created)
+
+    async def run_until_settled(self, run_id: RunId) -> Snapshot:
+        """Advance the run here until nothing is left to do now, and say where it stands.
+
+        That is its end, a wait that `why` names, or a call that another process has in hand.
+        CONFLICT: its definition or policy is not accepted here; what needs neither was done.
+        """
+        async with self._drivers.hold(run_id) as driver:
+            await driver.until_rest()
+            if driver.pinned.workflow is None and driver.writer.run.open:
+                raise self._registry.refusal(driver.writer.run, driver.pinned)
+        return await self.inspect(run_id)
+
+    async def run_once(self, *, limit: int = 100) -> Swept:
+        """Drive up to `limit` runs that are due now, each until nothing is left to do."""
+        due = await self._store.due(limit)
+        advanced: list[RunId] = []
+        not_loaded: list[RunId] = []
+        failed: list[tuple[RunId, Code]] = []
+
+        async def drive(run_id: RunId, accepted: bool) -> None:
+            try:
+                async with self._drivers.hold(run_id) as driver:
+                    await driver.until_rest()
+            except MayuraError as error:
+                failed.append((run_id, error.code))
+            else:
+                (advanced if accepted else not_loaded).append(run_id)
+
+        async with anyio.create_task_group() as group:
+            for run in due:
+                accepted = self._registry.accepts(run.definition, run.policy)
+                group.start_soon(drive, run.run_id, accepted)
+        return Swept(tuple(advanced), tuple(not_loaded), tuple(failed))
+
+    async def result(self, run_id: RunId, *, timeout: float | None = None) -> Snapshot:  # noqa: ASYNC109
+        """Wait until the run has settled, whoever drives it. TIMEOUT after `timeout` seconds."""
+        moved = self._drivers.moved(run_id)
+        pause_s = LOOK_AGAIN_S_MIN
+        try:
+            with anyio.fail_after(timeout):
+                while True:
+                    moved.clear()
+                    seen = await self.inspect(run_id)
+                    if seen.settled:
+                        return seen
+                    with anyio.move_on_after(pause_s):
+                        await moved.wait()
+                    pause_s = min(LOOK_AGAIN_S_MAX, pause_s * 2)
+        except TimeoutError:
+            raise MayuraError(Code.TIMEOUT, f"run {run_id} has not settled yet") from None
+        finally:
+            self._drivers.unwatch(run_id)
+
+    async def drain(self, timeout: float | None = None) -> Drained:  # noqa: ASYNC109
+        """Start nothing more; wait up to `timeout` seconds for calls in hand and their receipts.
+
+        None: as long as they take. What is left then is settled at its deadline by whoever looks.
+        """
+        self._process.closing = True
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        with anyio.move_on_after(timeout):
+            await self._drivers.until_idle()
+        left = 0
+        for driver in self._drivers.in_hand():
+            left += driver.calls_in_hand
+            driver.writer.abandon()
+        for work in tuple(self._process.background):
+            work.cancel()
+        if left:
+            _log.error("%d calls were left behind by a drain", left)
+        return Drained(left)
+
+    # --- reading ----------------------------------------------------------------------------
+
+    async def inspect(self, run_id: RunId, *, outputs: bool = False) -> Snapshot:
+        """The run as stored now. `outputs`: with every released step output."""
+        loaded = await self._store.load(run_id)
+        if loaded is None:
+            raise MayuraError(Code.NOT_FOUND, f"there is no run {run_id} in this scope")
+        run = loaded.run
+        pinned = await self._registry.pinned(self._store, run)
+        wanted: set[PayloadName] = set()
+        if run.status is RunStatus.SUCCEEDED:
+            wanted.update(sources(pinned.definition, run, (pinned.definition.result,)))
+        shown = [
+            node
+            for node in pinned.definition.nodes
+            if outputs and run.step(node.id).status is StepStatus.SUCCEEDED
+        ]
+        for node in shown:
+            wanted.update(sources(pinned.definition, run, bindings_of(node)))
+            if (payload := payload_of(node)) is not None:
+                wanted.add(payload)
+        reading = Reading(pinned.definition, run, await self._values(run_id, wanted))
+        result = (
+            reading.resolve(pinned.definition.result) if run.status is RunStatus.SUCCEEDED else None
+        )
+        return snapshot(
+            pinned.definition,
+            run,
+            loaded.now,
+            accepted=pinned.workflow is not None,
+            output=result,
+            outputs={node.id: reading.output(node.id) for node in shown},
+        )
+
+    async def events(self, run_id: RunId) -> list[EventRecord]:
+        """Everything that happened to the run, in order; the chain of digests is checked.
+
+        INTEGRITY_VIOLATION: an entry was changed, removed or put in.
+        """
+        entries: list[JournalEntry] = []
+        while page := await self._store.journal(run_id, entries[-1].version if entries else 0):
+            entries.extend(page)
+        return verified_events(entries)
+
+    async def approval_request(self, run_id: RunId, node: str) -> ApprovalRequest:
+        """What a person is asked to approve, rebuilt from what is stored. NOT_FOUND: nothing."""
+        async with self._drivers.hold(run_id) as driver:
+            run, found = await self._asked(driver.writer.run, node, Approval)
+            asked = driver.pinned.definition.index[NodeId(node)]
+            assert isinstance(asked, ToolNode) and isinstance(found, Approval)
+            names = set(sources(driver.pinned.definition, run, bindings_of(asked)))
+            reading = Reading(driver.pinned.definition, run, await self._values(run_id, names))
+            bound: dict[str, JsonValue] = {k: reading.resolve(b) for k, b in asked.inputs}
+            workflow = driver.pinned.workflow
+            exact = bound if workflow is None else workflow.check_tool_input(asked.id, bound)
+            return ApprovalRequest(
+                run_id=run_id,
+                node=asked.id,
+                tool=asked.tool.id,
+                version=asked.tool.version,
+                input=exact,
+                digest=found.digest.hex(),
+                expires_at_us=found.expires_at_us + found.allowance_us,
+            )
+
+    async def human_request(self, run_id: RunId, node: str) -> HumanRequest:
+        """The open question of a step. NOT_FOUND: it asks nothing now."""
+        async with self._drivers.hold(run_id) as driver:
+            run, found = await self._asked(driver.writer.run, node, Question)
+            asked = driver.pinned.definition.index[NodeId(node)]
+            assert isinstance(asked, HumanNode) and isinstance(found, Question)
+            names = set(sources(driver.pinned.definition, run, bindings_of(asked)))
+            reading = Reading(driver.pinned.definition, run, await self._values(run_id, names))
+            due = found.deadline_us
+            return HumanRequest(
+                run_id=run_id,
+                node=asked.id,
+                kind=asked.kind,
+                prompt=asked.prompt,
+                schema_id=asked.schema_id,
+                schema=asked.schema,
+                context=None if asked.context is None else reading.resolve(asked.context),
+                digest=found.digest.hex(),
+                deadline_us=None if due is None else due + found.allowance_us,
+            )
+
+    async def _asked(
+        self, run: Run, node: str, kind: type[Approval] | type[Question]
+    ) -> tuple[Run, Approval | Question]:
+        loaded = await self._store.load(run.run_id)
+        assert loaded is not None
+        step = loaded.run.step(NodeId(node))
+        if step.status is not StepStatus.WAITING or not isinstance(step.detail, kind):
+            raise MayuraError(Code.NOT_FOUND, f"step {node!r} asks nobody anything now")
+        return loaded.run, step.detail
+
+    async def _values(self, run_id: RunId, names: set[PayloadName]) -> dict[PayloadName, JsonValue]:
+        if not names:
+            return {}
+        stored = await self._store.payloads(run_id, names)
+        return {name: values.decode(body) for name, body in stored.items()}
+
+    async def _watch_cancelled(self) -> None:
+        """Calls in hand learn within a second that another process cancelled their run."""
+        while True:
+            await asyncio.sleep(CANCEL_POLL_S)
+            busy = {d.writer.run_id: d for d in self._drivers.in_hand() if d.calls_in_hand}
+            if not busy:
+                continue
+            try:
+                cancelled = await self._store.cancelled(list(busy))
+            except MayuraError:
+                continue
+            for run_id in cancelled:
+                busy[run_id].tell_cancelled()

@@ -1,0 +1,363 @@
+"""What people, operators and other systems do to a run: recorded commands, each a compare-and-set.
+
+Every command may carry a `command_id`: repeated under it, it changes nothing and succeeds; another
+command under the same id is a CONFLICT. A command plans on the run as the store has it, at the
+store's time, so an expiry is decided by the store's clock and by nobody's sweep.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import uuid_utils
+
+from mayura.runtime.call import REFUSAL_REASON_CHARS_MAX
+from mayura.runtime.core import decision, values
+from mayura.runtime.core import transitions as t
+from mayura.runtime.core.code import Invalid
+from mayura.runtime.core.conformance import conforms
+from mayura.runtime.core.deadlines import due_us
+from mayura.runtime.core.definition import HumanNode, JsonValue, Node, SignalNode, ToolNode
+from mayura.runtime.core.digest import COMMAND, keyed
+from mayura.runtime.core.requests import answer_digest, signal_digest
+from mayura.runtime.core.state import Approval, Question, Signal, StepStatus
+from mayura.runtime.draft import Draft
+from mayura.runtime.driver import RunDriver
+from mayura.runtime.drivers import Drivers
+from mayura.runtime.errors import Code, MayuraError
+from mayura.runtime.ids import NodeId, PayloadName, RunId
+from mayura.runtime.people import VerifyHuman, may_decide, verified
+from mayura.runtime.ports import Command
+from mayura.runtime.process import Process
+
+Kind = TypeVar("Kind", ToolNode, HumanNode)
+COMMAND_ID_CHARS_MAX: Final = 128
+SIGNAL_ID_CHARS_MAX: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """What a person is asked to approve: the exact call, bound by `digest`."""
+
+    run_id: RunId
+    node: NodeId
+    tool: str
+    version: str
+    input: JsonValue
+    digest: str
+    expires_at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class HumanRequest:
+    """What a person is asked: the question bound by `digest`, with its stored context."""
+
+    run_id: RunId
+    node: NodeId
+    kind: str
+    prompt: str
+    schema_id: str
+    schema: JsonValue
+    context: JsonValue
+    digest: str
+    deadline_us: int | None
+
+
+class Operations:
+    """The commands. `Engine` adds submitting, driving and reading."""
+
+    def __init__(
+        self, process: Process, drivers: Drivers, verify_human: VerifyHuman | None
+    ) -> None:
+        self._process = process
+        self._drivers = drivers
+        self._verify_human = verify_human
+
+    async def approve(
+        self,
+        run_id: RunId,
+        node: str,
+        digest: str,
+        *,
+        credential: str | None = None,
+        unverified: str | None = None,
+        reason: str = "",
+        command_id: str | None = None,
+    ) -> None:
+        """Say yes to the exact call that `digest` binds.
+
+        The same person's same decision again changes nothing. CONFLICT: decided otherwise or by
+        somebody else, expired, or another digest. PERMISSION_DENIED: nobody who may decide.
+        """
+        await self._decide(run_id, node, digest, True, credential, unverified, reason, command_id)
+
+    async def reject(
+        self,
+        run_id: RunId,
+        node: str,
+        digest: str,
+        *,
+        credential: str | None = None,
+        unverified: str | None = None,
+        reason: str = "",
+        command_id: str | None = None,
+    ) -> None:
+        """Say no: the step ends `blocked` (REJECTED) and nothing acted. Errors as for approve."""
+        await self._decide(run_id, node, digest, False, credential, unverified, reason, command_id)
+
+    async def respond(
+        self,
+        run_id: RunId,
+        node: str,
+        digest: str,
+        value: JsonValue,
+        *,
+        credential: str | None = None,
+        unverified: str | None = None,
+        command_id: str | None = None,
+    ) -> None:
+        """Answer the question that `digest` binds. The answer is data; it grants nothing.
+
+        INVALID_INPUT: it does not fit, and the step keeps waiting. CONFLICT: answered otherwise,
+        past the deadline, or another digest. An exact repeat (same command id) changes nothing.
+        """
+        command = _command_id(command_id)
+        async with self._drivers.hold(run_id) as driver:
+            asked = _node(driver, node, HumanNode)
+            policy = driver.pinned.policy
+            person = await verified(self._verify_human, credential, policy, unverified)
+            stored = self._checked(driver, asked, asked.schema, value)
+
+            def plan(draft: Draft) -> None:
+                question = draft.run.step(asked.id).detail
+                if not isinstance(question, Question) or question.digest.hex() != digest:
+                    raise _conflict("the question is not open, or it is another one; read it again")
+                answered = answer_digest(draft.run, question.digest, command, person.id, stored)
+                if question.answer_digest is not None:
+                    if question.answer_digest == answered:
+                        return
+                    raise _conflict("the question was already answered")
+                _in_time(draft, asked.id, "the question's deadline is over")
+                draft.apply(t.Answer(asked.id, answered, person, command))
+                draft.payloads[PayloadName(f"answer:{asked.id}")] = stored
+
+            await driver.writer.change(plan, fresh=True)
+
+    async def signal(self, run_id: RunId, name: str, signal_id: str, payload: JsonValue) -> None:
+        """Deliver the signal `name`. The same id and payload again changes nothing.
+
+        A signal that comes before its step waits is kept. NOT_FOUND: no such name. INVALID_INPUT:
+        the payload does not fit. CONFLICT: another signal was first, its time is over, or the run
+        has ended.
+        """
+        if not 1 <= len(signal_id) <= SIGNAL_ID_CHARS_MAX:
+            raise MayuraError(
+                Code.INVALID_INPUT, f"a signal id has 1 to {SIGNAL_ID_CHARS_MAX} characters"
+            )
+        async with self._drivers.hold(run_id) as driver:
+            node = _signal_node(driver, name)
+            stored = self._checked(driver, node, node.schema, payload)
+
+            def plan(draft: Draft) -> None:
+                digest = signal_digest(draft.run, name, stored)
+                step = draft.run.step(node.id)
+                got = step.detail if isinstance(step.detail, Signal) else Signal()
+                if got.signal_id is not None:
+                    if got.signal_id == signal_id and got.payload_digest == digest:
+                        return
+                    raise _conflict(f"the signal {name!r} was already delivered to this run")
+                if step.status is StepStatus.WAITING:
+                    _in_time(draft, node.id, f"the time for the signal {name!r} is over")
+                draft.apply(t.ReceiveSignal(node.id, signal_id, digest, draft.now.wall_us))
+                draft.payloads[PayloadName(f"signal:{node.id}")] = stored
+
+            await driver.writer.change(plan, fresh=True)
+
+    async def pause(self, run_id: RunId, *, by: str, command_id: str | None = None) -> None:
+        """Start nothing more; the run is `paused` once no call is in hand. Nothing lapses."""
+        await self._command(
+            run_id, "pause", command_id, lambda d, c: d.apply(t.Pause(d.now.wall_us, c, by))
+        )
+
+    async def resume(self, run_id: RunId, *, by: str, command_id: str | None = None) -> None:
+        """Go on; every open request gets the lost time back (G13)."""
+        await self._command(
+            run_id, "resume", command_id, lambda d, c: d.apply(t.Resume(d.now.wall_us, c, by))
+        )
+
+    async def cancel(self, run_id: RunId, *, by: str, command_id: str | None = None) -> None:
+        """Skip what has not begun and tell the calls in hand; nothing is undone (G10)."""
+        await self._command(run_id, "cancel", command_id, lambda d, c: d.apply(t.Cancel(c, by)))
+
+    async def recover_abandoned(
+        self,
+        run_id: RunId,
+        *,
+        credential: str | None = None,
+        unverified: str | None = None,
+        command_id: str | None = None,
+    ) -> None:
+        """Settle calls of a dead process before their deadline, on a person's word (G9).
+
+        A call that this very process has in hand is refused with CONFLICT.
+        """
+        async with self._drivers.hold(run_id) as driver:
+            policy = driver.pinned.policy
+            await verified(self._verify_human, credential, policy, unverified)
+
+        def plan(draft: Draft, command: str) -> None:
+            for name, step in draft.run.steps.items():
+                if step.status is not StepStatus.DISPATCHING or step.dispatch is None:
+                    continue
+                if step.dispatch.nonce in self._process.in_flight:
+                    raise _conflict(f"step {name!r} is running in this very process")
+                node = driver.pinned.definition.index[name]
+                assert isinstance(node, ToolNode)
+                draft.apply(decision.abandon(node, step, command_id=command))
+
+        await self._command(run_id, "recover_abandoned", command_id, plan)
+
+    # --- how each of them is carried out ----------------------------------------------------
+
+    async def _decide(
+        self,
+        run_id: RunId,
+        node: str,
+        digest: str,
+        yes: bool,
+        credential: str | None,
+        unverified: str | None,
+        reason: str,
+        command_id: str | None,
+    ) -> None:
+        command = _command_id(command_id)
+        if len(reason) > REFUSAL_REASON_CHARS_MAX:
+            raise MayuraError(
+                Code.INVALID_INPUT, f"a reason has at most {REFUSAL_REASON_CHARS_MAX} characters"
+            )
+        async with self._drivers.hold(run_id) as driver:
+            asked = _node(driver, node, ToolNode)
+            policy = driver.pinned.policy
+            person = await verified(self._verify_human, credential, policy, unverified)
+
+            def plan(draft: Draft) -> None:
+                may_decide(person, draft.run, policy)
+                approval = draft.run.step(asked.id).detail
+                if not isinstance(approval, Approval) or approval.digest.hex() != digest:
+                    raise _conflict("the request is not open, or it is another one; read it again")
+                if approval.approved is not None:
+                    if approval.approved is yes and approval.decided_by == person.id:
+                        return
+                    raise _conflict("the request was already decided")
+                _in_time(draft, asked.id, "the request has expired; read the new one")
+                kind = t.Approve if yes else t.Reject
+                draft.apply(kind(asked.id, person, draft.now.wall_us, command))
+                if reason:
+                    name = PayloadName(f"reason:{asked.id}")
+                    draft.payloads[name] = values.encode(reason)
+
+            await driver.writer.change(plan, fresh=True)
+
+    async def _command(
+        self,
+        run_id: RunId,
+        kind: str,
+        command_id: str | None,
+        change: Callable[[Draft, str], None],
+    ) -> None:
+        """Carry out a command at most once under its id."""
+        command = _command_id(command_id)
+        async with self._drivers.hold(run_id) as driver:
+            digest = keyed(driver.writer.run.salt, COMMAND, kind.encode(), command.encode())
+            if command_id is not None and await self._done(run_id, command, digest):
+                return
+
+            def plan(draft: Draft) -> None:
+                before = draft.run
+                change(draft, command)
+                if draft.run is not before:
+                    draft.carry_out(Command(command, digest))
+
+            try:
+                await driver.writer.change(plan, fresh=True)
+            except MayuraError as error:
+                done = error.code is Code.CONFLICT and await self._done(run_id, command, digest)
+                if not done:
+                    raise
+
+    async def _done(self, run_id: RunId, command: str, digest: bytes) -> bool:
+        stored = await self._process.store.command(run_id, command)
+        if stored is None:
+            return False
+        if stored == digest:
+            return True
+        raise _conflict("this command id was used for another command on this run")
+
+    def _checked(self, driver: RunDriver, node: Node, schema: JsonValue, value: JsonValue) -> bytes:
+        """The value in its stored form; where the code is not loaded, by its schema (G12)."""
+        workflow = driver.pinned.workflow
+        try:
+            if workflow is None:
+                conforms(schema, value)
+            elif isinstance(node, HumanNode):
+                value = workflow.check_answer(node.id, value)
+            else:
+                value = workflow.check_signal(node.id, value)
+        except Invalid as invalid:
+            raise MayuraError(Code.INVALID_INPUT, f"step {node.id!r}: {invalid}") from None
+        stored = values.encode(value)
+        limit = driver.pinned.policy.output_bytes_max
+        if len(stored) > limit:
+            raise MayuraError(
+                Code.LIMIT_EXCEEDED, f"step {node.id!r}: the value is over {limit} bytes"
+            )
+        return stored
+
+
+def _command_id(given: str | None) -> str:
+    if given is None:
+        return str(uuid_utils.uuid7())
+    if not 1 <= len(given) <= COMMAND_ID_CHARS_MAX or not given.isprintable():
+        raise MayuraError(
+            Code.INVALID_INPUT,
+            f"a command id is 1 to {COMMAND_ID_CHARS_MAX} printable characters",
+        )
+    return given
+
+
+def _node(driver: RunDriver, name: str, kind: type[Kind]) -> Kind:
+    node = driver.pinned.definition.index.get(NodeId(name))
+    if isinstance(node, kind):
+        return node
+    found: list[str] = [n.id for n in driver.pinned.definition.nodes if isinstance(n, kind)]
+    raise MayuraError(Code.NOT_FOUND, f"no such step {name!r}{_did_you_mean(name, found)}")
+
+
+def _signal_node(driver: RunDriver, name: str) -> SignalNode:
+    signals = {n.name: n for n in driver.pinned.definition.nodes if isinstance(n, SignalNode)}
+    if name in signals:
+        return signals[name]
+    raise MayuraError(
+        Code.NOT_FOUND, f"no step waits for a signal {name!r}{_did_you_mean(name, list(signals))}"
+    )
+
+
+def _did_you_mean(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _in_time(draft: Draft, node: NodeId, over: str) -> None:
+    """Raises CONFLICT past the due time. While the run is paused nothing lapses (G13)."""
+    due = due_us(draft.run.step(node))
+    paused_us = draft.run.paused_at_us
+    now_us = draft.now.wall_us if paused_us is None else paused_us
+    if due is not None and now_us >= due:
+        raise _conflict(over)
+
+
+def _conflict(text: str) -> MayuraError:
+    return MayuraError(Code.CONFLICT, text)

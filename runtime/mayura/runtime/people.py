@@ -1,0 +1,51 @@
+"""Who may decide. A credential is turned into a person by the application, and forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from typing import TypeAlias
+
+from mayura.runtime.core.policy import Policy
+from mayura.runtime.core.state import Run
+from mayura.runtime.core.transitions import Person
+from mayura.runtime.errors import Code, MayuraError
+
+VerifyHuman: TypeAlias = Callable[[str], Person | None | Awaitable[Person | None]]
+"""Turns a credential into a person, or None; raising counts as None."""
+
+PERSON_ID_CHARS_MAX = 256
+
+
+async def verified(
+    verify: VerifyHuman | None, credential: str | None, policy: Policy, unverified: str | None
+) -> Person:
+    """The person behind a command, or PERMISSION_DENIED.
+
+    Without a credential the command counts as *unverified*, by the name in `unverified`, which
+    only a policy that says `unverified_people` accepts (model.md, "People").
+    """
+    if credential is None:
+        if unverified is not None and policy.unverified_people:
+            return Person(id=unverified, method="store", verified=False)
+        raise _denied("a credential is needed; the run's policy takes no unverified people")
+    if verify is None:
+        raise _denied("nobody can be verified here: give the engine a verify_human")
+    try:
+        answer = verify(credential)
+        person = await answer if isawaitable(answer) else answer
+    except Exception as error:  # whatever a verifier raises, it did not verify anybody
+        raise _denied("the credential was not accepted") from error
+    if not isinstance(person, Person) or not 1 <= len(person.id) <= PERSON_ID_CHARS_MAX:
+        raise _denied("the credential was not accepted")
+    return person
+
+
+def may_decide(person: Person, run: Run, policy: Policy) -> None:
+    """Separation of duties: whoever asked for the run does not approve its calls."""
+    if policy.separation_of_duties and run.requested_by == person.id:
+        raise _denied("whoever requested the run cannot approve it; ask somebody else")
+
+
+def _denied(reason: str) -> MayuraError:
+    return MayuraError(Code.PERMISSION_DENIED, reason)

@@ -1,0 +1,104 @@
+"""Which definitions and policies this process has loaded, and what the store says of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mayura.runtime.core import values
+from mayura.runtime.core.definition import Definition, ToolNode
+from mayura.runtime.core.manifest import from_manifest, to_manifest
+from mayura.runtime.core.policy import Policy
+from mayura.runtime.core.state import Run
+from mayura.runtime.driver import Pinned
+from mayura.runtime.errors import Code, MayuraError
+from mayura.runtime.loaded import AnyWorkflow
+from mayura.runtime.ports import Store
+
+PREVIOUS_POLICIES_MAX = 16
+
+
+class Registry:
+    """Workflows and policies by digest. A run keeps its own of each until its end (G12)."""
+
+    def __init__(
+        self, workflows: Sequence[AnyWorkflow], policy: Policy, previous: Sequence[Policy]
+    ) -> None:
+        if len(previous) > PREVIOUS_POLICIES_MAX:
+            raise MayuraError(
+                Code.LIMIT_EXCEEDED,
+                f"at most {PREVIOUS_POLICIES_MAX} previous policies; drop those no run uses",
+            )
+        self.policy = policy
+        self._workflows = {w.definition.digest: w for w in workflows}
+        self._policies = {p.digest: p for p in (policy, *previous)}
+        self._definitions: dict[bytes, Definition] = {
+            digest: w.definition for digest, w in self._workflows.items()
+        }
+        self._stored_policies: dict[bytes, Policy] = {}
+
+    @property
+    def timeout_s_max(self) -> float:
+        """The longest timeout of a loaded tool, in seconds."""
+        nodes = (n for w in self._workflows.values() for n in w.definition.nodes)
+        timeouts = (n.tool.timeout_ms for n in nodes if isinstance(n, ToolNode))
+        return max(timeouts, default=0) / 1_000
+
+    async def store_all(self, store: Store) -> None:
+        """Keep every manifest, so that a run can be read without its code."""
+        for digest, workflow in self._workflows.items():
+            manifest = values.encode(to_manifest(workflow.definition))
+            await store.put_definition(digest, workflow.id, workflow.version, manifest)
+        for digest, policy in self._policies.items():
+            await store.put_policy(digest, values.encode(policy.manifest()))
+
+    def loaded(self, workflow: AnyWorkflow) -> bool:
+        """Whether this process runs `workflow`."""
+        return workflow.definition.digest in self._workflows
+
+    def accepts(self, definition: bytes, policy: bytes) -> bool:
+        """Whether a run so pinned may advance in this process."""
+        return definition in self._workflows and policy in self._policies
+
+    def refusal(self, run: Run, pinned: Pinned) -> MayuraError:
+        """Why the run does not advance here, and what would let it."""
+        workflow = f"{pinned.definition.id!r} version {pinned.definition.version!r}"
+        if run.definition not in self._workflows:
+            same = [w for w in self._workflows.values() if w.id == pinned.definition.id]
+            changed = any(w.version == pinned.definition.version for w in same)
+            text = f"workflow {workflow} of run {run.run_id} is not loaded here"
+            if changed:
+                text += ": the one loaded under this version was edited; give it a new version"
+            return MayuraError(Code.CONFLICT, text)
+        return MayuraError(
+            Code.CONFLICT,
+            f"the policy (version {pinned.policy.version!r}) of run {run.run_id} is not accepted "
+            "here; list it in previous_policies",
+        )
+
+    async def pinned(self, store: Store, run: Run) -> Pinned:
+        """The run's own definition and policy; the code too where this process accepts both."""
+        workflow = self._workflows.get(run.definition)
+        accepted = self.accepts(run.definition, run.policy)
+        return Pinned(
+            await self._definition(store, run.definition),
+            await self._policy(store, run.policy),
+            workflow if accepted else None,
+        )
+
+    async def _definition(self, store: Store, digest: bytes) -> Definition:
+        known = self._definitions.get(digest)
+        if known is None:
+            stored = await store.definition(digest)
+            if stored is None:
+                raise MayuraError(Code.INTEGRITY_VIOLATION, "a run's definition is not stored")
+            known = self._definitions[digest] = from_manifest(values.decode(stored))
+        return known
+
+    async def _policy(self, store: Store, digest: bytes) -> Policy:
+        known = self._policies.get(digest) or self._stored_policies.get(digest)
+        if known is None:
+            stored = await store.policy(digest)
+            if stored is None:
+                raise MayuraError(Code.INTEGRITY_VIOLATION, "a run's policy is not stored")
+            known = self._stored_policies[digest] = Policy.from_manifest(values.decode(stored))
+        return known

@@ -1,0 +1,104 @@
+"""Turns a submission into a run: the same key and content find the same run, for ever."""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from typing import Final
+
+from mayura.runtime.core import values
+from mayura.runtime.core.definition import Definition, JsonValue
+from mayura.runtime.core.digest import SUBMISSION, chain, keyed
+from mayura.runtime.core.policy import Policy
+from mayura.runtime.core.state import Instant, Run, RunStatus
+from mayura.runtime.errors import Code, MayuraError, SubmitConflict
+from mayura.runtime.ids import Scope, run_id_of
+from mayura.runtime.ports import Created, NewRun
+
+KEY_CHARS_MAX: Final = 128
+_KEY = re.compile(r"[^\x00-\x1f\x7f\x85\u2028\u2029]+")
+_GENESIS: Final = bytes(32)
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """Everything that was asked for; two with the same key must be the same."""
+
+    definition: Definition
+    policy: Policy
+    input: bytes
+    key: str
+    requested_by: str | None
+
+    def digest(self, salt: bytes) -> bytes:
+        """What is compared when the key comes again; nobody can test a guess without the salt."""
+        requested_by = b"" if self.requested_by is None else b"by:" + self.requested_by.encode()
+        return keyed(
+            salt, SUBMISSION, self.definition.digest, self.policy.digest, self.input, requested_by
+        )
+
+
+def check_key(key: str) -> None:
+    """Raises INVALID_INPUT for a key that cannot name a run."""
+    if not 1 <= len(key) <= KEY_CHARS_MAX or _KEY.fullmatch(key) is None:
+        raise MayuraError(
+            Code.INVALID_INPUT,
+            f"a key is 1 to {KEY_CHARS_MAX} characters without control characters; "
+            "use the id of what the run is for, such as the order's",
+        )
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        raise MayuraError(Code.INVALID_INPUT, "a key is text that UTF-8 can encode") from None
+
+
+def new_run(scope: Scope, submission: Submission, now: Instant) -> NewRun:
+    """The run as it is created: version 1, due at once."""
+    salt = secrets.token_bytes(16)
+    definition = submission.definition
+    created: JsonValue = {
+        "type": "run.created",
+        "workflow": definition.id,
+        "version": definition.version,
+    }
+    entries = values.encode([created])
+    run = Run(
+        run_id=run_id_of(scope, submission.key),
+        key=submission.key,
+        definition=definition.digest,
+        policy=submission.policy.digest,
+        requested_by=submission.requested_by,
+        salt=salt,
+        status=RunStatus.RUNNING,
+        version=1,
+        event_seq=1,
+        chain=chain(_GENESIS, 0, 1, entries),
+        last_at_us=now.wall_us,
+        created_at_us=now.wall_us,
+        maximum_micros=submission.policy.budget_micros,
+        wake_at_us=now.wall_us,
+    )
+    return NewRun(
+        run=run, submission=submission.digest(salt), entries=entries, input=submission.input
+    )
+
+
+def same_submission(submission: Submission, found: Created) -> None:
+    """Raises `SubmitConflict` unless the key's run was asked for in exactly these words."""
+    run = found.run
+    if hmac.compare_digest(submission.digest(run.salt), found.submission):
+        return
+    if run.definition != submission.definition.digest:
+        differs = "another definition"
+    elif run.policy != submission.policy.digest:
+        differs = "another policy"
+    else:
+        differs = "another input or requester"
+    raise SubmitConflict(
+        f"the key belongs to run {run.run_id} ({run.status}), submitted with {differs}; "
+        "use a new key for a new run",
+        run_id=run.run_id,
+        status=run.status,
+    )
