@@ -52,6 +52,7 @@ class RunDriver:
         self.users = 0  #: callers that hold this driver
         self._process = process
         self._payloads: dict[PayloadName, JsonValue] = {}
+        self._unstored: dict[PayloadName, JsonValue] = {}  #: those of the draft at hand
         self._calls: dict[NodeId, StepCall] = {}
         self._attempts: dict[Nonce, Dispatched] = {}
         self._admission = Admission(process, writer.context, self._again, self._stop)
@@ -129,8 +130,7 @@ class RunDriver:
     def won(self, draft: Draft, write: RunWrite) -> None:
         """The draft is durable: call what it dispatched."""
         if self._driving:
-            for name, body in write.payloads:
-                self._payloads[name] = values.decode(body)
+            self._payloads.update(self._unstored)
         for node in write.dispatches:
             self._call(write.after.steps[node].dispatch)
         if write.after.cancelled:
@@ -184,7 +184,7 @@ class RunDriver:
             policy=self.pinned.policy,
             code=self.pinned.workflow if self._driving else None,
             run=draft.run,
-            payloads=self._payloads,
+            payloads={**self._payloads, **self._unstored},
             now=draft.now,
             own=self._process.in_flight,
         )
@@ -192,6 +192,7 @@ class RunDriver:
     def _decide(self, draft: Draft) -> bool:
         """Apply what follows until nothing does; whether something more could start here."""
         due_now = False
+        self._unstored = {name: values.decode(body) for name, body in draft.payloads.items()}
         for node in tuple(draft.touched):
             self._reach(node)
         while self._frontier:
@@ -336,7 +337,7 @@ class RunDriver:
     # --- reading payloads -------------------------------------------------------------------
 
     def _missing(self, names: Collection[PayloadName]) -> frozenset[PayloadName]:
-        return frozenset(names) - self._payloads.keys()
+        return frozenset(names) - self._payloads.keys() - self._unstored.keys()
 
     def _load(self, names: Collection[PayloadName], nodes: Iterable[NodeId]) -> None:
         self._loading += 1

@@ -23,6 +23,7 @@ from mayura.runtime.core.deadlines import ABANDONED_MARGIN_MS
 from mayura.runtime.core.definition import HumanNode, JsonValue, ToolNode
 from mayura.runtime.core.policy import Policy
 from mayura.runtime.core.reading import Reading, bindings_of, payload_of, sources
+from mayura.runtime.core.requests import approval_digest, input_digest
 from mayura.runtime.core.state import Approval, Question, Run, RunStatus, StepStatus
 from mayura.runtime.core.tracing import Workflow
 from mayura.runtime.drivers import Drivers
@@ -289,6 +290,11 @@ class Engine(Operations):
             bound: dict[str, JsonValue] = {k: reading.resolve(b) for k, b in asked.inputs}
             workflow = driver.pinned.workflow
             exact = bound if workflow is None else workflow.check_tool_input(asked.id, bound)
+            call_input = input_digest(run, values.encode(exact))
+            rebuilt = approval_digest(run, asked, call_input, found.expires_at_us)
+            if workflow is not None and rebuilt != found.digest:
+                text = f"step {node!r}: the stored request is not the one its input makes"
+                raise MayuraError(Code.INTEGRITY_VIOLATION, text)
             return ApprovalRequest(
                 run_id=run_id,
                 node=asked.id,

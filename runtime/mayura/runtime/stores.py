@@ -1,0 +1,35 @@
+"""Finds the store a URL names: the runtime itself knows none of them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Awaitable, Callable
+from importlib.metadata import entry_points
+from typing import cast
+
+from mayura.runtime.errors import Code, MayuraError
+from mayura.runtime.ids import Scope
+from mayura.runtime.ports import Store
+
+GROUP = "mayura.stores"
+
+
+async def open_store(
+    url: str, *, scope: Scope | None = None, environment: str = "default", migrate: bool = True
+) -> Store:
+    """Open the store behind `url` (`sqlite:///shop.db`, `postgresql://...`, `memory://`).
+
+    The caller closes it. `migrate`: bring its tables up to this release first. Raises
+    INVALID_CONFIG for a scheme no installed store has, and what the store says of its URL.
+    """
+    scheme = url.partition(":")[0]
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    if scheme not in found:
+        near = difflib.get_close_matches(scheme, found, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        known = ", ".join(sorted(found))
+        raise MayuraError(
+            Code.INVALID_CONFIG, f"no store has the URL scheme {scheme!r}{hint} (known: {known})"
+        )
+    opener = cast(Callable[..., Awaitable[Store]], found[scheme].load())
+    return await opener(url, scope=scope or Scope(), environment=environment, migrate=migrate)
