@@ -146,7 +146,7 @@ def _fields_of(kind: type) -> dict[str, Member]:
             for field in dataclasses.fields(kind)
         }
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        names = cast("tuple[str, ...]", kind._fields)
+        names = cast("tuple[str, ...]", vars(kind)["_fields"])
         return {name: Member(hints.get(name, object), (i,)) for i, name in enumerate(names)}
     return {}
 

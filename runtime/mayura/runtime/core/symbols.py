@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn
 
 from mayura.runtime.core.definition import FromInput, FromStep, Path
 from mayura.runtime.core.members import Member, NoSuchMember, attribute, item
@@ -19,8 +19,6 @@ from mayura.runtime.core.values import at
 from mayura.runtime.ids import NodeId
 
 PATH_SEGMENTS_MAX = 32
-
-K = TypeVar("K", str, str | int)
 
 _CHOOSE = "choose with when=, or inside a tool"
 _COMPUTE = "compute it inside a tool and bind the tool's output"
@@ -112,11 +110,11 @@ class Symbol:
             _refused("isinstance")(self)
         if name.startswith("__") and name.endswith("__"):
             return object.__getattribute__(self, name)
-        return _taken(self, attribute, name)
+        return _taken(self, lambda declared: attribute(declared, name))
 
     def __getitem__(self, key: object) -> object:
         if isinstance(key, str | int) and not isinstance(key, bool):
-            return _taken(self, item, key)
+            return _taken(self, lambda declared: item(declared, key))
         return _refused("a slice" if isinstance(key, slice) else "this key")(self)
 
     def __repr__(self) -> str:
@@ -159,11 +157,11 @@ class Symbol:
     )
 
 
-def _taken(symbol: object, take: Callable[[object, K], Member], key: K) -> Symbol:
+def _taken(symbol: object, take: Callable[[object], Member]) -> Symbol:
     reference = reference_of(symbol)
     assert reference is not None
     try:
-        member = take(reference.declared, key)
+        member = take(reference.declared)
     except NoSuchMember as missing:
         raise DefinitionError(reference.where, str(missing)) from None
     return Symbol(Reference(reference.origin, member.declared, (*reference.path, *member.path)))
@@ -189,5 +187,7 @@ def _parts(value: object) -> list[object]:
     if isinstance(value, str | bytes | int | float) or value is None or isinstance(value, type):
         return []
     held = getattr(value, "__dict__", None)
-    slots = [getattr(value, name, None) for name in getattr(type(value), "__slots__", ())]
+    slots: list[object] = [
+        getattr(value, name, None) for name in getattr(type(value), "__slots__", ())
+    ]
     return [*held.values(), *slots] if isinstance(held, dict) else slots
