@@ -17,8 +17,9 @@ SOURCE_ROOTS: Final = ("runtime", "storage", "fleet")
 FILE_LINES_MAX: Final = 400
 FUNCTION_LINES_MAX: Final = 60
 DRIVERS: Final = frozenset({"aiosqlite", "asyncpg", "sqlite3"})
-CORE_MAY_USE: Final = ("mayura.runtime.core", "mayura.runtime.errors", "mayura.runtime.ids")
-STORAGE_MAY_USE: Final = (*CORE_MAY_USE, "mayura.runtime.ports", "mayura.storage")
+SHARED: Final = ("mayura.runtime.core", "mayura.runtime.errors", "mayura.runtime.ids")
+CORE_MAY_USE: Final = (*SHARED, "mayura.runtime.call")  # `Call` is part of a tool's type
+STORAGE_MAY_USE: Final = (*SHARED, "mayura.runtime.ports", "mayura.storage")
 RUNTIME_PACKAGES: Final = frozenset({"anyio", "mayura", "orjson", "pydantic", "uuid_utils"})
 BANNED_WORDS: Final = frozenset(
     {"attempt", "attempts", "job", "jobs", "replay", "replays", "rescue", "retries", "retry"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from mayura.runtime.call import Call, Refusal
 from mayura.runtime.core.answers import Absent, Happened, Never, Unclear
-from mayura.runtime.core.flow import Flow, TimerFired
+from mayura.runtime.core.flow import Flow
 from mayura.runtime.core.guards import Guard, GuardContext
+from mayura.runtime.core.parts import TimerFired
 from mayura.runtime.core.policy import Policy
 from mayura.runtime.core.tool import Tool, tool
 from mayura.runtime.core.tracing import workflow

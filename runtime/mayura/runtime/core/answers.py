@@ -1,4 +1,4 @@
-"""What a lookup may answer about a call whose outcome nobody here knows (guarantee.md)."""
+"""What a lookup may answer about a call whose outcome nobody here knows."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from mayura.runtime.core.code import Invalid
 from mayura.runtime.core.definition import JsonValue, Path
-from mayura.runtime.core.schema import Schema
+from mayura.runtime.core.normal_form import Schema
 from mayura.runtime.core.values import at
 
 _BOUNDS: Final[tuple[tuple[str, Callable[[float, float], bool], str], ...]] = (

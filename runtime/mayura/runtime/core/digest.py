@@ -18,6 +18,7 @@ COMMAND: Final = "mayura:command:v1"
 ONCE: Final = "mayura:once:v1"  #: a `once` subject, keyed with the scope's key (G16)
 CALL_KEY: Final = "mayura:call-key:v1"
 JOURNAL: Final = "mayura:journal:v1"
+SCHEMA: Final = "mayura:schema:v1"  #: names recursive definitions within a schema
 
 DOMAINS: Final = (
     DEFINITION,
@@ -32,6 +33,7 @@ DOMAINS: Final = (
     ONCE,
     CALL_KEY,
     JOURNAL,
+    SCHEMA,
 )
 
 
@@ -43,7 +45,7 @@ def digest(domain: str, *parts: bytes) -> bytes:
 def keyed(key: bytes, domain: str, *parts: bytes) -> bytes:
     """The same, but nobody without `key` can test a guess: HMAC-SHA256.
 
-    Payload digests take the run's salt, `once` subjects the scope's key (model.md, "Values").
+    Payload digests take the run's salt, `once` subjects the scope's key (G16).
     """
     return hmac.digest(key, _framed(domain, parts), "sha256")
 

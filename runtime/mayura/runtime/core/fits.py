@@ -11,7 +11,7 @@ from typing import Final, cast
 from mayura.runtime.core.code import Invalid
 from mayura.runtime.core.conformance import conforms
 from mayura.runtime.core.definition import JsonValue, Path
-from mayura.runtime.core.schema import NULL, Schema
+from mayura.runtime.core.normal_form import NULL, Schema
 from mayura.runtime.core.values import at
 
 DEPTH_MAX = 8  #: recursive types are compared this far

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args, overload
-
-from pydantic import BaseModel
 
 from mayura.runtime.core.codec import Codec
 from mayura.runtime.core.definition import (
@@ -25,6 +22,7 @@ from mayura.runtime.core.fan_out import Slot
 from mayura.runtime.core.graph import NODE_ID, NODES_MAX, natural
 from mayura.runtime.core.members import list_of, union_of
 from mayura.runtime.core.mistake import DefinitionError, did_you_mean, limit
+from mayura.runtime.core.parts import Parts, TimerFired
 from mayura.runtime.core.symbols import Origin
 from mayura.runtime.core.tool import Bound, Tool
 from mayura.runtime.core.writing import Step, Writing
@@ -38,29 +36,11 @@ Steps: TypeAlias = Sequence[Step[object]]
 Surplus: TypeAlias = Literal["fail", "ignore"]
 
 
-class TimerFired(BaseModel):
-    """What a timer step outputs: when it was due, and when it fired."""
-
-    fire_at: datetime
-    fired_at: datetime
-
-
 class _Always:
     """The default of `when`."""
 
 
 ALWAYS: Final = _Always()
-
-
-@dataclass
-class Parts:
-    """What tracing collects: the nodes, and the Python side of each."""
-
-    nodes: dict[NodeId, Node] = field(default_factory=dict)
-    tools: dict[NodeId, Tool[..., Any]] = field(default_factory=dict)
-    answers: dict[NodeId, Codec[Any]] = field(default_factory=dict)
-    signals: dict[NodeId, Codec[Any]] = field(default_factory=dict)
-    open: bool = True
 
 
 class Flow:

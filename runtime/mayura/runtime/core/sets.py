@@ -10,7 +10,7 @@ from typing import cast
 from mayura.runtime.core.code import Invalid
 from mayura.runtime.core.conformance import conforms
 from mayura.runtime.core.definition import JsonValue
-from mayura.runtime.core.schema import Schema
+from mayura.runtime.core.normal_form import Schema
 from mayura.runtime.core.values import encode
 
 

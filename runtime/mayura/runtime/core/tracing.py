@@ -9,9 +9,10 @@ from typing import Any, Protocol, TypeVar, cast
 from pydantic import ValidationError
 
 from mayura.runtime.core.codec import Codec
-from mayura.runtime.core.flow import Flow, Parts
+from mayura.runtime.core.flow import Flow
 from mayura.runtime.core.graph import assemble
 from mayura.runtime.core.mistake import DefinitionError
+from mayura.runtime.core.parts import Parts
 from mayura.runtime.core.signature import names_around, read_signature
 from mayura.runtime.core.symbols import Origin, Reference, Symbol, reference_of
 from mayura.runtime.core.workflow import Workflow

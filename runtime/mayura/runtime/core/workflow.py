@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 from mayura.runtime.core.code import Invalid
 from mayura.runtime.core.codec import Codec
 from mayura.runtime.core.definition import Definition, JsonValue, SignalNode
-from mayura.runtime.core.flow import Parts
 from mayura.runtime.core.mistake import did_you_mean
+from mayura.runtime.core.parts import Parts
 from mayura.runtime.core.tool import Tool
 from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ids import NodeId
