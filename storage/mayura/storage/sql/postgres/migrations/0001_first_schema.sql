@@ -1,0 +1,253 @@
+-- writable by: 1
+-- The first schema.
+
+-- name: store
+-- One row that says what this store is, and which releases may write to it.
+create table store (
+  only_row boolean primary key check (only_row),
+  schema_version integer not null,
+  writable_by integer not null check (writable_by <= schema_version),
+  store_id uuid not null,
+  environment text,
+  identity jsonb,
+  created_at_us bigint not null
+);
+
+-- name: scopes
+-- Whose runs these are, with the secret behind the scope's `once` digests (G16).
+create table scopes (
+  scope_id integer generated always as identity primary key,
+  principal text not null,
+  project text not null,
+  once_key bytea not null check (octet_length(once_key) = 32),
+  unique (principal, project)
+);
+
+-- name: definitions
+-- Whole manifests: enough to rebuild the graph of any run (G12).
+create table definitions (
+  definition_id integer generated always as identity primary key,
+  digest bytea not null unique check (octet_length(digest) = 32),
+  workflow_id text not null,
+  version text not null,
+  manifest bytea not null
+);
+
+-- name: policies
+-- Whole policies; a run keeps the one it started with.
+create table policies (
+  policy_id integer generated always as identity primary key,
+  digest bytea not null unique check (octet_length(digest) = 32),
+  manifest bytea not null
+);
+
+-- name: refuse_change
+-- What the triggers below say of a row that stays as it is.
+create function refuse_change() returns trigger language plpgsql as $$
+begin
+  raise exception '% is append-only', tg_table_name using errcode = 'restrict_violation';
+end
+$$;
+
+-- name: refuse_delete_while_run_is_there
+-- What goes with its run when that is pruned, and not before.
+create function refuse_delete_while_run_is_there() returns trigger language plpgsql as $$
+begin
+  if exists (select from runs where run_id = old.run_id) then
+    raise exception '% is append-only', tg_table_name using errcode = 'restrict_violation';
+  end if;
+  return old;
+end
+$$;
+
+-- name: scopes_stay
+-- Runs point at their scope, definition and policy. Triggers keep these there and no foreign keys
+-- do, which would lock and rewrite the shared row at every submission.
+create trigger scopes_stay before update or delete on scopes
+  for each row execute function refuse_change();
+
+-- name: definitions_stay
+-- A stored manifest is never changed under the runs that follow it (G12).
+create trigger definitions_stay before update or delete on definitions
+  for each row execute function refuse_change();
+
+-- name: policies_stay
+-- Nor is a policy.
+create trigger policies_stay before update or delete on policies
+  for each row execute function refuse_change();
+
+-- name: runs
+-- The skeleton of a run. Every write names the version it was decided on (G7). The pages are left
+-- half empty: a transition then changes its row in place, without touching an index.
+create table runs (
+  run_id uuid primary key,
+  scope_id integer not null,
+  definition_id integer not null,
+  policy_id integer not null,
+  key text not null,
+  requested_by text,
+  submission bytea not null,
+  salt bytea,
+  status text not null check (status in (
+    'running', 'waiting', 'paused',
+    'succeeded', 'failed', 'blocked', 'cancelled', 'outcome_unknown')),
+  version bigint not null check (version >= 1),
+  event_seq bigint not null check (event_seq >= 1),
+  chain bytea not null check (octet_length(chain) = 32),
+  last_at_us bigint not null,
+  created_at_us bigint not null,
+  settled_at_us bigint,
+  settlement bigint not null check (settlement >= 0),
+  maximum_micros bigint not null check (maximum_micros >= 0),
+  spent_micros bigint not null check (spent_micros >= 0),
+  reserved_micros bigint not null check (reserved_micros >= 0),
+  overrun_micros bigint not null check (overrun_micros >= 0),
+  paused_at_us bigint,
+  cancelled boolean not null,
+  result_code text,
+  wake_at_us bigint,
+  claim_holder text,
+  claim_fence bigint not null default 0 check (claim_fence >= 0),
+  claim_until_us bigint,
+  unique (scope_id, key),
+  constraint runs_settled_has_time
+    check ((status in ('running', 'waiting', 'paused')) = (settled_at_us is null)),
+  constraint runs_settled_sleeps check (settled_at_us is null or wake_at_us is null),
+  constraint runs_within_budget check (spent_micros + reserved_micros <= maximum_micros),
+  constraint runs_paused_has_time check (status <> 'paused' or paused_at_us is not null),
+  constraint runs_cancelled_was_asked check (status <> 'cancelled' or cancelled)
+) with (fillfactor = 50);
+
+-- name: runs_due
+-- What there is to do now, without a look at what waits or has ended.
+create index runs_due on runs (scope_id, wake_at_us, run_id) where wake_at_us is not null;
+
+-- name: steps
+-- One row a step that anything was written about; the checks mirror the state machine. Half-empty
+-- pages as for runs: a step is written about three times.
+create table steps (
+  run_id uuid not null,
+  node text not null,
+  status text not null check (status in (
+    'pending', 'waiting', 'dispatching', 'succeeded', 'failed',
+    'blocked', 'unknown', 'timed_out', 'skipped', 'bypassed')),
+  code text,
+  cause text,
+  acted text not null check (acted in ('no', 'yes', 'unknown')),
+  output boolean not null,
+  dispatch_nonce uuid,
+  dispatched_at_us bigint,
+  settle_at_us bigint,
+  settle_epoch text,
+  settle_wait_us bigint check (settle_wait_us >= 0),
+  timeout_ms bigint check (timeout_ms >= 0),
+  input_digest bytea check (octet_length(input_digest) = 32),
+  fence bigint,
+  receipt text check (receipt in ('succeeded', 'failed', 'not_started', 'unknown')),
+  contradiction text check (contradiction in ('succeeded', 'failed', 'not_started')),
+  released boolean not null,
+  reserved_micros bigint not null check (reserved_micros >= 0),
+  charged_micros bigint not null check (charged_micros >= 0),
+  detail text check (detail is null or jsonb_typeof(detail::jsonb) = 'object'),
+  primary key (run_id, node),
+  constraint steps_dispatch_is_whole check (
+    num_nonnulls(dispatch_nonce, dispatched_at_us, settle_at_us, settle_epoch, settle_wait_us,
+      timeout_ms, input_digest, fence) in (0, 8)),
+  constraint steps_begun_was_dispatched check (
+    status not in ('dispatching', 'unknown') or dispatch_nonce is not null),
+  constraint steps_unbegun_was_not check (
+    status not in ('pending', 'waiting') or dispatch_nonce is null),
+  constraint steps_waiting_says_for_what check (status <> 'waiting' or detail is not null),
+  constraint steps_evidence_is_of_a_dispatch check (
+    dispatch_nonce is not null or (receipt is null and acted = 'no' and reserved_micros = 0)),
+  constraint steps_contradiction_is_of_known check (
+    contradiction is null
+    or (receipt is not null and receipt <> 'unknown' and receipt <> contradiction)),
+  constraint steps_success_has_evidence check (
+    status <> 'succeeded' or dispatch_nonce is null
+    or (receipt is not null and receipt = 'succeeded' and released)),
+  constraint steps_unacted_end_has_evidence check (
+    status not in ('skipped', 'bypassed', 'timed_out') or dispatch_nonce is null
+    or (receipt is not null and receipt = 'not_started')),
+  constraint steps_failure_is_certain check (status <> 'failed' or acted = 'no'),
+  constraint steps_unknown_says_why check (
+    status <> 'unknown' or acted = 'unknown' or (receipt is not null and receipt <> 'unknown')
+    or (cause is not null and cause in ('cost_unknown', 'receipt_unconfirmed'))),
+  constraint steps_success_is_known check (
+    receipt is null or receipt <> 'succeeded' or acted <> 'unknown')
+) with (fillfactor = 50);
+
+-- name: dispatches
+-- That a call was begun: one row a run and node, ever (G1).
+create table dispatches (
+  run_id uuid not null,
+  node text not null,
+  nonce uuid not null,
+  at_us bigint not null,
+  primary key (run_id, node)
+);
+
+-- name: dispatches_never_change
+-- A dispatch record is a fact.
+create trigger dispatches_never_change before update on dispatches
+  for each row execute function refuse_change();
+
+-- name: dispatches_stay
+-- A dispatch record goes when its run is pruned, and not before.
+create trigger dispatches_stay before delete on dispatches
+  for each row execute function refuse_delete_while_run_is_there();
+
+-- name: payloads
+-- Inputs, outputs, answers, signals and reasons, apart from the skeleton, behind a codec.
+create table payloads (
+  run_id uuid not null,
+  name text not null,
+  codec text not null,
+  key_id text not null,
+  body bytea not null,
+  primary key (run_id, name)
+);
+
+-- name: once
+-- Which call holds a subject that may be dispatched once; kept when its run is pruned (G16).
+create table once (
+  scope_id integer not null,
+  digest bytea not null check (octet_length(digest) = 32),
+  run_id uuid not null,
+  node text not null,
+  released boolean not null,
+  primary key (scope_id, digest)
+);
+
+-- name: commands
+-- Commands that were carried out; repeated under its id, a command changes nothing.
+create table commands (
+  run_id uuid not null,
+  command_id text not null,
+  digest bytea not null,
+  version bigint not null,
+  primary key (run_id, command_id)
+);
+
+-- name: journal
+-- One row a committed transition: its events, and the nonce by which an unsure writer finds it.
+create table journal (
+  run_id uuid not null,
+  version bigint not null,
+  first_seq bigint not null,
+  at_us bigint not null,
+  nonce uuid not null,
+  entries bytea not null,
+  chain bytea not null check (octet_length(chain) = 32),
+  primary key (run_id, version)
+);
+
+-- name: journal_never_changes
+-- What happened is not rewritten.
+create trigger journal_never_changes before update on journal
+  for each row execute function refuse_change();
+
+-- name: journal_stays
+-- A journal goes when its run is pruned, and not before.
+create trigger journal_stays before delete on journal
+  for each row execute function refuse_delete_while_run_is_there();

@@ -1,0 +1,215 @@
+-- What changes runs. Each statement carries a batch and is a whole transaction: no lock is held
+-- across a round trip, and it works behind a pooler. Arrays have one element a row; `place` is the
+-- write's place in the batch, from 1.
+
+-- name: write_runs_if_version
+-- The compare-and-set of a batch of transitions. What decides, in this order: the run's own row,
+-- locked in the order of run ids: its version and, for a dispatch, its fence and whether this
+-- session keeps what it commits (G2, G7, G8); the command, which nobody could write since without
+-- moving the version; the `once` subjects, in the order of their digests, by the arbiter of their
+-- unique key (G16). Everything else follows the rows that the update returned. The clock is read
+-- once, after all waiting, since settle deadlines count from it (G9). A locked run is skipped and
+-- answered busy or, where the write is alone ($2), waited for; no lock is waited for longer than
+-- $3.
+with session as materialized (
+  select set_config('lock_timeout', $3, true) as lock_timeout,
+    current_setting('synchronous_commit') <> 'off' and current_setting('fsync') = 'on' as durable
+), w as materialized (
+  select w.*, w.fence is null or session.durable as durable,
+    w.command_id is not null and exists (
+      select from commands c where c.run_id = w.run_id and c.command_id = w.command_id
+    ) as commanded
+  from session cross join unnest(
+    $4::uuid[], $5::bigint[], $6::uuid[], $7::bytea[], $8::text[], $9::bytea[],
+    $10::text[], $11::bigint[], $12::bigint[], $13::bytea[], $14::bigint[], $15::bigint[],
+    $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::boolean[],
+    $22::text[], $23::bigint[]
+  ) with ordinality as w (
+    run_id, fence, nonce, entries, command_id, command_digest,
+    status, version, event_seq, chain, settled_at_us, settlement,
+    maximum_micros, spent_micros, reserved_micros, overrun_micros, paused_at_us, cancelled,
+    result_code, wake_at_us, place)
+), locked_now as materialized (
+  select w.*, r.event_seq + 1 as first_seq
+  from w join runs r on r.run_id = w.run_id and r.version = w.version - 1
+    and r.scope_id is not distinct from $1 and r.claim_fence = coalesce(w.fence, r.claim_fence)
+  where not $2 and w.durable and not w.commanded
+  order by w.run_id for update of r skip locked
+), locked_in_time as materialized (
+  select w.*, r.event_seq + 1 as first_seq
+  from w join runs r on r.run_id = w.run_id and r.version = w.version - 1
+    and r.scope_id is not distinct from $1 and r.claim_fence = coalesce(w.fence, r.claim_fence)
+  where $2 and w.durable and not w.commanded
+  order by w.run_id for update of r
+), locked as (
+  select * from locked_now union all select * from locked_in_time
+), subject as materialized (
+  select o.digest, locked.place, locked.run_id, o.node, false as released
+  from unnest($24::bigint[], $25::bytea[], $26::text[]) as o (place, digest, node)
+  join locked using (place)
+  union all
+  select o.digest, null, held.run_id, held.node, true
+  from unnest($27::bigint[], $28::bytea[]) as o (place, digest)
+  join locked using (place)
+  join once held on held.scope_id = $1 and held.digest = o.digest and held.run_id = locked.run_id
+), settled_subject as (
+  insert into once as held (scope_id, digest, run_id, node, released)
+  select $1, digest, run_id, node, released from subject order by digest
+  on conflict (scope_id, digest) do update
+  set run_id = excluded.run_id, node = excluded.node, released = excluded.released
+  where held.released <> excluded.released
+    and (held.released or held.run_id = excluded.run_id)
+  returning digest
+), granted as materialized (
+  select locked.* from locked
+  where not exists (
+    select from subject
+    where subject.place = locked.place
+      and subject.digest not in (select digest from settled_subject))
+), commit as materialized (
+  select (extract(epoch from clock_timestamp()) * 1000000)::bigint as at_us
+  from (select count(*) from granted) as waited
+), won as (
+  update runs r set
+    status = g.status, version = g.version, event_seq = g.event_seq, chain = g.chain,
+    last_at_us = commit.at_us, settled_at_us = g.settled_at_us, settlement = g.settlement,
+    maximum_micros = g.maximum_micros, spent_micros = g.spent_micros,
+    reserved_micros = g.reserved_micros, overrun_micros = g.overrun_micros,
+    paused_at_us = g.paused_at_us, cancelled = g.cancelled, result_code = g.result_code,
+    wake_at_us = g.wake_at_us
+  from commit cross join granted g where r.run_id = g.run_id
+  returning g.place, r.run_id, r.version, r.chain, r.last_at_us as at_us, g.first_seq, g.nonce,
+    g.entries, g.command_id, g.command_digest
+), step as materialized (
+  select won.run_id, won.at_us, s.*
+  from unnest(
+    $29::bigint[], $30::boolean[], $31::text[], $32::text[], $33::text[], $34::text[],
+    $35::text[], $36::boolean[], $37::uuid[], $38::bigint[], $39::bigint[], $40::text[],
+    $41::bigint[], $42::bigint[], $43::bytea[], $44::bigint[], $45::text[], $46::text[],
+    $47::boolean[], $48::bigint[], $49::bigint[], $50::text[]
+  ) as s (
+    place, begins, node, status, code, cause,
+    acted, output, dispatch_nonce, dispatched_at_us, settle_at_us, settle_epoch,
+    settle_wait_us, timeout_ms, input_digest, fence, receipt, contradiction,
+    released, reserved_micros, charged_micros, detail)
+  join won using (place)
+), put_step as (
+  insert into steps (
+    run_id, node, status, code, cause, acted, output, dispatch_nonce, dispatched_at_us,
+    settle_at_us, settle_epoch, settle_wait_us, timeout_ms, input_digest, fence, receipt,
+    contradiction, released, reserved_micros, charged_micros, detail)
+  select run_id, node, status, code, cause, acted, output, dispatch_nonce,
+    case when begins then at_us else dispatched_at_us end,
+    case when begins then at_us + settle_wait_us else settle_at_us end,
+    case when begins then '' else settle_epoch end,
+    settle_wait_us, timeout_ms, input_digest, fence, receipt, contradiction, released,
+    reserved_micros, charged_micros, detail
+  from step
+  on conflict (run_id, node) do update set
+    status = excluded.status, code = excluded.code, cause = excluded.cause,
+    acted = excluded.acted, output = excluded.output, dispatch_nonce = excluded.dispatch_nonce,
+    dispatched_at_us = excluded.dispatched_at_us, settle_at_us = excluded.settle_at_us,
+    settle_epoch = excluded.settle_epoch, settle_wait_us = excluded.settle_wait_us,
+    timeout_ms = excluded.timeout_ms, input_digest = excluded.input_digest,
+    fence = excluded.fence, receipt = excluded.receipt, contradiction = excluded.contradiction,
+    released = excluded.released, reserved_micros = excluded.reserved_micros,
+    charged_micros = excluded.charged_micros, detail = excluded.detail
+), insert_dispatch as (
+  insert into dispatches (run_id, node, nonce, at_us)
+  select run_id, node, dispatch_nonce, at_us from step where begins
+), put_payload as (
+  insert into payloads (run_id, name, codec, key_id, body)
+  select won.run_id, y.name, y.codec, y.key_id, y.body
+  from unnest($51::bigint[], $52::text[], $53::text[], $54::text[], $55::bytea[])
+    as y (place, name, codec, key_id, body)
+  join won using (place)
+  on conflict (run_id, name) do update set
+    codec = excluded.codec, key_id = excluded.key_id, body = excluded.body
+), insert_command as (
+  insert into commands (run_id, command_id, digest, version)
+  select run_id, command_id, command_digest, version from won where command_id is not null
+), insert_journal as (
+  insert into journal (run_id, version, first_seq, at_us, nonce, entries, chain)
+  select run_id, version, first_seq, at_us, nonce, entries, chain from won
+)
+select
+  case
+    when won.place is not null then 'won'
+    when own.at_us is not null then 'won before'
+    when not w.durable then 'not_durable'
+    when r.version is distinct from w.version - 1 then 'lost'
+    when r.claim_fence <> w.fence then 'fenced'
+    when w.commanded then 'command'
+    when locked.place is not null then 'once'
+    else 'busy'
+  end,
+  coalesce(won.at_us, own.at_us)
+from w
+left join won using (place)
+left join locked using (place)
+left join lateral (
+  select j.at_us from journal j
+  where won.place is null and j.run_id = w.run_id and j.version = w.version and j.nonce = w.nonce
+) own on true
+left join lateral (
+  select r.version, r.claim_fence from runs r
+  where won.place is null and r.run_id = w.run_id and r.scope_id is not distinct from $1
+) r on true
+order by w.place;
+
+-- name: create_runs_if_new
+-- A batch of submissions: each makes its run, unless its key has one or its definition or policy
+-- is not stored. A run is due from the moment it is there.
+with commit as materialized (
+  select (extract(epoch from clock_timestamp()) * 1000000)::bigint as at_us
+), n as materialized (
+  select n.* from unnest(
+    $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[],
+    $9::uuid[], $10::bytea[], $11::text[], $12::text[], $13::bytea[], $14::text[],
+    $15::bigint[], $16::bigint[], $17::bytea[], $18::bigint[], $19::bigint[], $20::bigint[],
+    $21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[], $25::boolean[], $26::text[],
+    $27::bigint[]
+  ) with ordinality as n (
+    run_id, key, requested_by, submission, salt, definition, policy,
+    nonce, entries, codec, key_id, body, status,
+    version, event_seq, chain, settled_at_us, settlement, maximum_micros,
+    spent_micros, reserved_micros, overrun_micros, paused_at_us, cancelled, result_code,
+    wake_at_us, place)
+), made as (
+  insert into runs (
+    run_id, scope_id, definition_id, policy_id, key, requested_by, submission, salt, status,
+    version, event_seq, chain, last_at_us, created_at_us, settled_at_us, settlement,
+    maximum_micros, spent_micros, reserved_micros, overrun_micros, paused_at_us, cancelled,
+    result_code, wake_at_us)
+  select n.run_id, $1, d.definition_id, p.policy_id, n.key, n.requested_by, n.submission, n.salt,
+    n.status, n.version, n.event_seq, n.chain, commit.at_us, commit.at_us, n.settled_at_us,
+    n.settlement, n.maximum_micros, n.spent_micros, n.reserved_micros, n.overrun_micros,
+    n.paused_at_us, n.cancelled, n.result_code,
+    case when n.wake_at_us is not null then greatest(n.wake_at_us, commit.at_us) end
+  from commit cross join n
+  join definitions d on d.digest = n.definition join policies p on p.digest = n.policy
+  order by n.run_id
+  on conflict do nothing
+  returning run_id, version, chain, created_at_us as at_us
+), put_payload as (
+  insert into payloads (run_id, name, codec, key_id, body)
+  select n.run_id, 'input', n.codec, n.key_id, n.body from made join n using (run_id)
+), insert_journal as (
+  insert into journal (run_id, version, first_seq, at_us, nonce, entries, chain)
+  select n.run_id, made.version, 1, made.at_us, n.nonce, n.entries, made.chain
+  from made join n using (run_id)
+)
+select made.at_us from n left join made using (run_id) order by n.place;
+
+-- name: read_submissions
+-- Which run each of some keys has, what was asked for under it, and who made it.
+select uuid_send(r.run_id), r.submission, uuid_send(j.nonce)
+from unnest($2::text[]) with ordinality as asked (key, place)
+left join runs r on r.scope_id = $1 and r.key = asked.key
+left join journal j on j.run_id = r.run_id and j.version = 1
+order by asked.place;
+
+-- name: barrier
+-- A commit that waits for the standby as every commit does: what was committed before it, and
+-- perhaps without that wait, is safe once it is (it changes no row).
+select pg_logical_emit_message(true, 'mayura', 'barrier');
