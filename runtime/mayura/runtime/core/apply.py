@@ -13,8 +13,10 @@ from typing import Final
 from mayura.runtime.core import apply_calls as calls
 from mayura.runtime.core import apply_waits as waits
 from mayura.runtime.core import transitions as t
-from mayura.runtime.core.change import Applied, begin, event_of, put
+from mayura.runtime.core.change import Applied, begin, event_of, put, without_effect
 from mayura.runtime.core.state import (
+    SETTLED_RUNS,
+    TERMINAL_STEPS,
     Acted,
     Approval,
     Question,
@@ -36,13 +38,15 @@ def apply(run: Run, transition: t.Transition) -> Applied:
 def _skip(run: Run, x: t.Skip) -> Applied:
     step = begin(run, x.node, "skip", StepStatus.SKIPPED)
     after = replace(step, status=StepStatus.SKIPPED)
-    return put(run, x.node, after), (event_of("step.skipped", x.node, because=x.because),)
+    event = event_of("step.skipped", x.node, because=x.because)
+    return put(run, x.node, after), (event, *without_effect(x.node, step))
 
 
 def _bypass(run: Run, x: t.Bypass) -> Applied:
     step = begin(run, x.node, "bypass", StepStatus.BYPASSED)
     after = replace(step, status=StepStatus.BYPASSED)
-    return put(run, x.node, after), (event_of("step.bypassed", x.node),)
+    event = event_of("step.bypassed", x.node)
+    return put(run, x.node, after), (event, *without_effect(x.node, step))
 
 
 def _block(run: Run, x: t.Block) -> Applied:
@@ -83,18 +87,27 @@ def _resume(run: Run, x: t.Resume) -> Applied:
     if run.paused_at_us is None:
         return run, ()
     lost_us = max(0, x.at_us - run.paused_at_us)
-    steps = {node: _allow(step, lost_us) for node, step in run.steps.items()}
+    steps = {n: _allow(step, run.paused_at_us, x.at_us) for n, step in run.steps.items()}
     event = event_of("run.resumed", command=x.command_id, by=x.by, allowance_us=lost_us)
     return replace(run, paused_at_us=None, status=RunStatus.RUNNING, steps=steps), (event,)
 
 
-def _allow(step: Step, lost_us: int) -> Step:
-    """Give an open request the time that a pause took, beside its digest (G13)."""
-    waits = step.status in (StepStatus.WAITING, StepStatus.PENDING)
-    if waits and isinstance(step.detail, Approval | Question | Signal):
-        detail = replace(step.detail, allowance_us=step.detail.allowance_us + lost_us)
-        return replace(step, detail=detail)
-    return step
+def _allow(step: Step, paused_at_us: int, at_us: int) -> Step:
+    """Give an open request the time that a pause took, beside its digest (G13).
+
+    An approval given during the pause lost what came after it; a signal that came before its
+    step began lost nothing.
+    """
+    waits = step.status is StepStatus.WAITING
+    match step.detail:
+        case Approval(decided_at_us=int(decided_at_us)) if step.status is StepStatus.PENDING:
+            lost_us = at_us - max(paused_at_us, decided_at_us)
+        case Approval() | Question() | Signal() if waits:
+            lost_us = at_us - paused_at_us
+        case _:
+            return step
+    allowance_us = step.detail.allowance_us + max(0, lost_us)
+    return replace(step, detail=replace(step.detail, allowance_us=allowance_us))
 
 
 def _cancel(run: Run, x: t.Cancel) -> Applied:
@@ -106,6 +119,8 @@ def _cancel(run: Run, x: t.Cancel) -> Applied:
 
 def _rest(run: Run, x: t.Rest) -> Applied:
     _open(run, "rest")
+    if x.status in SETTLED_RUNS:
+        raise MayuraError(Code.CONFLICT, f"a run that rests is open: it cannot be {x.status}")
     after = replace(run, status=x.status, wake_at_us=x.wake_at_us)
     if x.status is run.status:
         return after, ()
@@ -114,6 +129,9 @@ def _rest(run: Run, x: t.Rest) -> Applied:
 
 def _settle(run: Run, x: t.Settle) -> Applied:
     _open(run, "settle")
+    unsettled = [node for node, step in run.steps.items() if step.status not in TERMINAL_STEPS]
+    if unsettled or x.status not in SETTLED_RUNS:
+        raise MayuraError(Code.CONFLICT, f"the run cannot settle as {x.status}: a step is open")
     after = replace(
         run,
         status=x.status,

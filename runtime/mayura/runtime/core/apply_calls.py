@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mayura.runtime.core import budget, receipts
 from mayura.runtime.core import transitions as t
-from mayura.runtime.core.change import Applied, begin, event_of, put
+from mayura.runtime.core.change import Applied, IllegalMove, begin, event_of, put
 from mayura.runtime.core.state import Acted, Cause, Receipt, Run, Step, StepStatus
 from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ids import NodeId, Nonce
@@ -18,6 +18,8 @@ def dispatch(run: Run, x: t.Begin) -> Applied:
         raise MayuraError(
             Code.INTEGRITY_VIOLATION, f"step {x.node!r} was dispatched before: its id is spent (G1)"
         )
+    if run.cancelled or run.paused_at_us is not None:
+        raise IllegalMove("dispatch", x.node, "in a run that is cancelled or paused")
     if not budget.affordable(run, x.reserved_micros):
         raise MayuraError(Code.BUDGET_EXCEEDED, f"step {x.node!r} does not fit the budget")
     after = replace(
@@ -52,7 +54,7 @@ def decline(run: Run, x: t.Decline) -> Applied:
     run, events = record(
         run, t.RecordReceipt(x.node, x.nonce, Receipt.NOT_STARTED, Acted.NO, None, 0, False)
     )
-    if step.status is not StepStatus.DISPATCHING:
+    if step.status is not StepStatus.DISPATCHING or run.step(x.node).contradiction is not None:
         return run, events
     target = StepStatus.SKIPPED if run.cancelled else StepStatus.BLOCKED
     step = begin(run, x.node, "decline", target)
@@ -74,7 +76,8 @@ def record(run: Run, x: t.RecordReceipt) -> Applied:
         event = event_of(
             "integrity.contradiction", x.node, receipt=step.receipt, contradicted_by=x.receipt
         )
-        return put(run, x.node, replace(step, contradiction=x.receipt)), (event,)
+        acted = step.acted if step.acted is x.acted else Acted.UNKNOWN
+        return put(run, x.node, replace(step, contradiction=x.receipt, acted=acted)), (event,)
     charge_micros = x.charge_micros
     after = replace(
         step,
@@ -95,18 +98,29 @@ def record(run: Run, x: t.RecordReceipt) -> Applied:
 
 
 def _charge(run: Run, node: NodeId, step: Step, charge_micros: int) -> Applied:
-    reserved_micros = step.reserved_micros
-    after = replace(step, reserved_micros=0, charged_micros=charge_micros)
-    run = budget.settle(put(run, node, after), reserved_micros, charge_micros)
-    over_micros = charge_micros - reserved_micros
+    """Settle what a call cost; what its abandonment charged already is not charged again."""
+    reserved_micros, charged_micros = step.reserved_micros, step.charged_micros
+    more_micros = max(0, charge_micros - charged_micros)
+    after = replace(step, reserved_micros=0, charged_micros=charged_micros + more_micros)
+    run = budget.settle(put(run, node, after), reserved_micros, more_micros)
+    over_micros = more_micros - reserved_micros
     if over_micros <= 0:
         return run, ()
     return run, (event_of("budget.overrun", node, over=over_micros),)
 
 
 def complete(run: Run, x: t.Complete) -> Applied:
-    _own(run, x.node, x.nonce)
+    step = _own(run, x.node, x.nonce)
+    if step.contradiction is not None:
+        x = replace(
+            x,
+            status=StepStatus.UNKNOWN,
+            code=Code.OUTCOME_UNKNOWN,
+            cause=Cause.CONTRADICTED,
+            acted=step.acted,
+        )
     step = begin(run, x.node, "complete", x.status)
+    _refuse_false_end(step, x)
     after = replace(
         step,
         status=x.status,
@@ -125,9 +139,19 @@ def complete(run: Run, x: t.Complete) -> Applied:
     return put(run, x.node, after), (event,)
 
 
+def _refuse_false_end(step: Step, x: t.Complete | t.Abandon) -> None:
+    """What may have acted never ends `failed` (G10); what succeeded has the evidence (G4)."""
+    unproven = x.status is StepStatus.SUCCEEDED and step.receipt is not Receipt.SUCCEEDED
+    if unproven or (x.status is StepStatus.FAILED and x.acted is not Acted.NO):
+        raise MayuraError(
+            Code.INTEGRITY_VIOLATION, f"step {x.node!r} cannot end {x.status}: its receipt differs"
+        )
+
+
 def abandon(run: Run, x: t.Abandon) -> Applied:
     _own(run, x.node, x.nonce)
     step = begin(run, x.node, "abandon", x.status)
+    _refuse_false_end(step, x)
     after = replace(step, status=x.status, code=x.code, cause=Cause.ABANDONED, acted=x.acted)
     events: tuple[t.Event, ...] = (
         event_of(

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mayura.runtime.core import transitions as t
-from mayura.runtime.core.change import Applied, IllegalMove, begin, detail_of, event_of, put
+from mayura.runtime.core.change import (
+    Applied,
+    IllegalMove,
+    begin,
+    detail_of,
+    event_of,
+    put,
+    without_effect,
+)
 from mayura.runtime.core.definition import JsonValue
 from mayura.runtime.core.state import Approval, Question, Run, Signal, StepStatus, Timer
 from mayura.runtime.errors import Code
@@ -23,6 +31,7 @@ def request_approval(run: Run, x: t.RequestApproval) -> Applied:
 
 def lapse(run: Run, x: t.LapseApproval) -> Applied:
     step = begin(run, x.node, "lapse", StepStatus.PENDING)
+    detail_of(step, Approval, "lapse", x.node)
     after = replace(step, status=StepStatus.PENDING, detail=None)
     return put(run, x.node, after), (event_of("approval.lapsed", x.node),)
 
@@ -38,7 +47,7 @@ def _person(person: t.Person) -> dict[str, JsonValue]:
 
 def approve(run: Run, x: t.Approve) -> Applied:
     step = begin(run, x.node, "approve", StepStatus.PENDING)
-    detail = detail_of(step, Approval, x.node)
+    detail = detail_of(step, Approval, "approve", x.node)
     decided = replace(
         detail, approved=True, decided_by=x.person.id, decided_at_us=x.at_us, allowance_us=0
     )
@@ -55,7 +64,7 @@ def approve(run: Run, x: t.Approve) -> Applied:
 
 def reject(run: Run, x: t.Reject) -> Applied:
     step = begin(run, x.node, "reject", StepStatus.BLOCKED)
-    detail = detail_of(step, Approval, x.node)
+    detail = detail_of(step, Approval, "reject", x.node)
     decided = replace(detail, approved=False, decided_by=x.person.id, decided_at_us=x.at_us)
     after = replace(step, status=StepStatus.BLOCKED, code=Code.REJECTED, detail=decided)
     event = event_of(
@@ -78,7 +87,7 @@ def ask(run: Run, x: t.Ask) -> Applied:
 
 def answer(run: Run, x: t.Answer) -> Applied:
     step = begin(run, x.node, "answer", StepStatus.WAITING)
-    detail = detail_of(step, Question, x.node)
+    detail = detail_of(step, Question, "answer", x.node)
     if detail.answer_digest is not None:
         raise IllegalMove("answer", x.node, "already answered")
     answered = replace(detail, answer_digest=x.digest, answered_by=x.person.id)
@@ -104,7 +113,7 @@ def receive(run: Run, x: t.ReceiveSignal) -> Applied:
     status = run.step(x.node).status
     kept = status in (StepStatus.SKIPPED, StepStatus.BYPASSED)
     step = begin(run, x.node, "keep" if kept else "receive", status)
-    detail = step.detail if isinstance(step.detail, Signal) else Signal()
+    detail = Signal() if step.detail is None else detail_of(step, Signal, "receive", x.node)
     if detail.signal_id is not None:
         raise IllegalMove("receive", x.node, "already signalled")
     got = replace(
@@ -118,6 +127,11 @@ def receive(run: Run, x: t.ReceiveSignal) -> Applied:
 
 def accept(run: Run, x: t.Accept) -> Applied:
     step = begin(run, x.node, "accept", StepStatus.SUCCEEDED)
+    match step.detail:
+        case Timer() | Question(answer_digest=bytes()) | Signal(received_at_us=int()):
+            pass
+        case _:
+            raise IllegalMove("accept", x.node, "without an answer, a signal or a timer")
     after = replace(step, status=StepStatus.SUCCEEDED, output=True, released=True)
     if isinstance(step.detail, Timer):
         after = replace(after, detail=replace(step.detail, fired_at_us=x.at_us))
@@ -126,5 +140,11 @@ def accept(run: Run, x: t.Accept) -> Applied:
 
 def time_out(run: Run, x: t.TimeOut) -> Applied:
     step = begin(run, x.node, "time_out", StepStatus.TIMED_OUT)
+    match step.detail:
+        case Question(answer_digest=None) | Signal():
+            pass
+        case _:
+            raise IllegalMove("time_out", x.node, "not waiting for an answer or a signal")
     after = replace(step, status=StepStatus.TIMED_OUT, code=Code.TIMEOUT)
-    return put(run, x.node, after), (event_of("step.timed_out", x.node),)
+    event = event_of("step.timed_out", x.node)
+    return put(run, x.node, after), (event, *without_effect(x.node, step))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import StrEnum
 from typing import TypeVar
 
 from mayura.runtime.core import transitions as t
 from mayura.runtime.core.definition import JsonValue
 from mayura.runtime.core.moves import legal
-from mayura.runtime.core.state import Run, Step, StepStatus
+from mayura.runtime.core.state import Run, Signal, Step, StepStatus
 from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ids import NodeId
 
@@ -37,10 +38,20 @@ def begin(run: Run, node: NodeId, move: str, target: StepStatus) -> Step:
 
 
 def event_of(kind: str, node: NodeId | None = None, **data: JsonValue) -> t.Event:
-    return t.Event(kind, node, tuple((k, v) for k, v in data.items() if v is not None))
+    """An event whose data are plain JSON: canonical encoding takes no enum members."""
+    plain = ((k, v.value if isinstance(v, StrEnum) else v) for k, v in data.items())
+    return t.Event(kind, node, tuple((k, v) for k, v in plain if v is not None))
 
 
-def detail_of(step: Step, kind: type[T], node: NodeId) -> T:
+def without_effect(node: NodeId, step: Step) -> tuple[t.Event, ...]:
+    """Says that a signal which came is kept, and that this step will not use it (G13)."""
+    if isinstance(step.detail, Signal) and step.detail.signal_id is not None:
+        return (event_of("signal.without_effect", node, signal=step.detail.signal_id),)
+    return ()
+
+
+def detail_of(step: Step, kind: type[T], move: str, node: NodeId) -> T:
+    """What the step waits for, if it is of this kind; else the move is refused."""
     if not isinstance(step.detail, kind):
-        raise IllegalMove(f"take a decision for {kind.__name__.lower()}", node, step.status)
+        raise IllegalMove(move, node, f"not waiting for {kind.__name__.lower()}")
     return step.detail

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from mayura.runtime.core.code import Invalid
 from mayura.runtime.core.definition import JsonValue
@@ -21,6 +21,9 @@ from mayura.runtime.core.state import (
 
 ABANDONED_MARGIN_MS = 60_000
 LAST_CHECK_MARGIN_SHARE = 4  #: a dispatch older than margin / 4 is declined (G3)
+YEARS = range(1685, 2255)  #: within them, microseconds since 1970 are integers that JSON keeps
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def passed(deadline: Deadline, now: Instant) -> bool:
@@ -46,12 +49,9 @@ def parse(value: JsonValue) -> int:
         raise Invalid("this is not an ISO 8601 time") from None
     if moment.tzinfo is None:
         raise Invalid("a time needs an offset from UTC, such as +00:00")
-    return _micros(moment)
-
-
-def _micros(moment: datetime) -> int:
-    whole = moment.replace(microsecond=0)
-    return int(whole.timestamp()) * 1_000_000 + moment.microsecond
+    if moment.year not in YEARS:
+        raise Invalid(f"a time lies in the years {YEARS[0]} to {YEARS[-1]}; null is no deadline")
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def due_us(step: Step) -> int | None:

@@ -7,7 +7,7 @@ Pure and total: it reads no clock, no random number and no store. What it may no
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mayura.runtime.core import deadlines, outcome, values
 from mayura.runtime.core import transitions as t
@@ -17,7 +17,9 @@ from mayura.runtime.core.code import Code as TypeCode
 from mayura.runtime.core.code import Invalid
 from mayura.runtime.core.definition import (
     Binding,
+    Constant,
     Definition,
+    FanOut,
     HumanNode,
     JoinNode,
     JsonValue,
@@ -134,9 +136,12 @@ def settled(view: View) -> t.Settle | None:
         return None
     try:
         reading = Reading(view.definition, run, view.payloads)
-        view.code.check_result(reading.resolve(view.definition.result))
-    except (Invalid, Unresolved):
+        result = view.code.check_result(reading.resolve(view.definition.result))
+        fits = len(values.encode(result)) <= view.policy.output_bytes_max
+    except (Invalid, Unresolved, MayuraError):
         return t.Settle(RunStatus.FAILED, Code.INVALID_OUTPUT, view.now.wall_us)
+    if not fits:
+        return t.Settle(RunStatus.FAILED, Code.LIMIT_EXCEEDED, view.now.wall_us)
     return t.Settle(status, None, view.now.wall_us)
 
 
@@ -210,12 +215,12 @@ def _left_out(node: Node, reading: Reading) -> bool:
 
 
 def _tool(view: View, node: ToolNode, step: Step, reading: Reading) -> t.Transition | Ready:
+    unfilled = None if node.fan_out is None else _unfilled(node, node.fan_out, reading)
+    if unfilled is not None:
+        return unfilled
     missing = view.policy.missing(node.tool)
     if missing:
         return t.Block(node.id, Code.PERMISSION_DENIED, ", ".join(missing))
-    surplus = _surplus(node, reading)
-    if surplus is not None:
-        return surplus
     try:
         assert view.code is not None
         bound: dict[str, JsonValue] = {name: reading.resolve(b) for name, b in node.inputs}
@@ -243,20 +248,31 @@ def _tool(view: View, node: ToolNode, step: Step, reading: Reading) -> t.Transit
     return Ready(node, value, digest, ask)
 
 
-def _surplus(node: ToolNode, reading: Reading) -> t.Fail | None:
-    """Items beyond the slots fail every slot before anything acts, instead of vanishing."""
-    if node.fan_out is None:
-        return None
+def _unfilled(node: ToolNode, fan_out: FanOut, reading: Reading) -> t.Fail | t.Bypass | None:
+    """Why a slot of a fan-out makes no call: there is no item for it, or there are too many.
+
+    Items beyond the slots fail every slot before anything acts, instead of vanishing.
+    """
     try:
-        items = reading.resolve(node.fan_out.items)
+        items = reading.resolve(fan_out.items)
     except Unresolved as unresolved:
         return t.Fail(node.id, Code.INVALID_INPUT, str(unresolved))
     if not isinstance(items, list):
         return t.Fail(node.id, Code.INVALID_INPUT, "the items of a fan-out are an array")
-    if node.fan_out.surplus == "fail" and len(items) > node.fan_out.max:
-        detail = f"{len(items)} items for {node.fan_out.max} slots; raise max or cap the array"
+    if fan_out.surplus == "fail" and len(items) > fan_out.max:
+        detail = f"{len(items)} items for {fan_out.max} slots; raise max or cap the array"
         return t.Fail(node.id, Code.LIMIT_EXCEEDED, detail)
-    return None
+    beyond = any(_beyond(binding, fan_out, len(items)) for _, binding in node.inputs)
+    return t.Bypass(node.id) if beyond else None
+
+
+def _beyond(binding: Binding, fan_out: FanOut, count: int) -> bool:
+    """Whether `binding` takes an item after the last of `count`."""
+    if isinstance(binding, Constant) or not binding.path:
+        return False
+    place = binding.path[-1]
+    whole = replace(binding, path=binding.path[:-1])
+    return whole == fan_out.items and isinstance(place, int) and place >= count
 
 
 def approved_until_us(approval: Approval, policy: Policy) -> int:
@@ -291,6 +307,8 @@ def _begin(view: View, node: Node) -> Iterator[t.Transition]:
                 raise AssertionError("tool steps are decided by _tool")
     except (Invalid, Unresolved) as invalid:
         yield t.Fail(node.id, Code.INVALID_INPUT, str(invalid))
+    except MayuraError as invalid:
+        yield t.Fail(node.id, invalid.code, str(invalid))
 
 
 def _deadline(reading: Reading, binding: Binding | None) -> int | None:

@@ -17,12 +17,16 @@ class Move:
     """From where a move may start, where it may end, and what it means in one line."""
 
     sources: frozenset[S]
-    targets: frozenset[S]
+    targets: frozenset[S]  #: empty: the step stays what it is
     meaning: str
 
 
 def _move(sources: set[S], targets: set[S], meaning: str) -> Move:
     return Move(frozenset(sources), frozenset(targets), meaning)
+
+
+def _stay(sources: set[S], meaning: str) -> Move:
+    return Move(frozenset(sources), frozenset(), meaning)
 
 
 MOVES: Mapping[str, Move] = {
@@ -35,13 +39,11 @@ MOVES: Mapping[str, Move] = {
     "approve": _move({S.WAITING}, {S.PENDING}, "a verified person said yes"),
     "reject": _move({S.WAITING}, {S.BLOCKED}, "a verified person said no"),
     "ask": _move({S.PENDING}, {S.WAITING}, "a person is asked a question"),
-    "answer": _move({S.WAITING}, {S.WAITING}, "an answer is recorded"),
+    "answer": _stay({S.WAITING}, "an answer is recorded"),
     "start_timer": _move({S.PENDING}, {S.WAITING}, "the due time is known"),
     "await_signal": _move({S.PENDING}, {S.WAITING}, "the step begins to wait"),
-    "receive": _move(
-        {S.PENDING, S.WAITING}, {S.PENDING, S.WAITING}, "a signal is recorded, early or in time"
-    ),
-    "keep": _move({S.SKIPPED, S.BYPASSED}, {S.SKIPPED, S.BYPASSED}, "a signal without effect"),
+    "receive": _stay({S.PENDING, S.WAITING}, "a signal is recorded, early or in time"),
+    "keep": _stay({S.SKIPPED, S.BYPASSED}, "a signal without effect"),
     "accept": _move({S.WAITING}, {S.SUCCEEDED}, "answer, timer or signal is the output"),
     "time_out": _move({S.WAITING}, {S.TIMED_OUT}, "nothing came before the deadline"),
     "join": _move({S.PENDING}, {S.SUCCEEDED}, "all slots are done"),
@@ -63,4 +65,4 @@ MOVES: Mapping[str, Move] = {
 def legal(name: str, source: S, target: S) -> bool:
     """Whether `name` may take a step from `source` to `target`."""
     move = MOVES[name]
-    return source in move.sources and target in move.targets
+    return source in move.sources and target in (move.targets or {source})

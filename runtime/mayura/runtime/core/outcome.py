@@ -54,7 +54,7 @@ def evidence(
 
     A refusal after usage was reported is an ordinary exception: it did something (facts 1.2).
     """
-    if ending == "refused" and known_micros is not None:
+    if ending == "refused" and (known_micros is not None or unknown_micros > 0):
         ending = "raised"
     if ending == "refused":
         return Evidence(Receipt.NOT_STARTED, Acted.NO, Cause.REFUSED, 0)
@@ -108,15 +108,17 @@ def unconfirmed(spec: ToolSpec) -> Outcome:
 
 def abandoned(spec: ToolSpec, step: Step) -> tuple[Outcome, int | None]:
     """The step of a call that nobody has any more, and what it is charged (G9, G14)."""
+    if step.contradiction is not None:
+        unknown = StepStatus.UNKNOWN, Code.OUTCOME_UNKNOWN
+        return Outcome(*unknown, Cause.CONTRADICTED, step.acted), None
     if step.receipt is Receipt.SUCCEEDED:
         acted = Acted.NO if spec.changes_nothing else Acted.YES
         return Outcome(StepStatus.BLOCKED, Code.ABANDONED, Cause.ABANDONED, acted), None
     if step.receipt in (Receipt.FAILED, Receipt.NOT_STARTED):
         return Outcome(StepStatus.FAILED, Code.ABANDONED, Cause.ABANDONED, Acted.NO), None
     if spec.changes_nothing:
-        charge_micros = step.reserved_micros if step.receipt is None else None
         outcome = Outcome(StepStatus.FAILED, Code.ABANDONED, Cause.ABANDONED, Acted.NO)
-        return outcome, charge_micros
+        return outcome, step.reserved_micros
     outcome = Outcome(StepStatus.UNKNOWN, Code.OUTCOME_UNKNOWN, Cause.ABANDONED, Acted.UNKNOWN)
     return outcome, None
 

@@ -42,23 +42,26 @@ def question_digest(
     subject: JsonValue,
     deadline_us: int | None,
 ) -> bytes:
-    """Binds run, node, definition, kind, schema, prompt, context, subject and deadline."""
-    asked: JsonValue = {
-        "kind": node.kind,
-        "schema_id": node.schema_id,
-        "schema": node.schema,
-        "prompt": node.prompt,
-        "context": context,
-        "subject": subject,
-        "deadline_us": deadline_us,
-    }
+    """Binds run, node, definition, kind, schema, prompt, context, subject and deadline.
+
+    Each value is encoded by itself: put together they might pass a limit that each one keeps.
+    """
+    asked: tuple[JsonValue, ...] = (
+        node.kind,
+        node.schema_id,
+        node.schema,
+        node.prompt,
+        context,
+        subject,
+        deadline_us,
+    )
     return keyed(
         run.salt,
         QUESTION,
         run.run_id.encode(),
         node.id.encode(),
         run.definition,
-        values.encode(asked),
+        *(values.encode(value) for value in asked),
     )
 
 
