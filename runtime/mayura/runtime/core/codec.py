@@ -16,10 +16,10 @@ from pydantic.errors import PydanticUserError
 
 from mayura.runtime.core.code import Invalid
 from mayura.runtime.core.coming_back import refuse_what_cannot_come_back
+from mayura.runtime.core.conformance import Schema
 from mayura.runtime.core.definition import JsonValue, Path
 from mayura.runtime.core.invalid import explained
 from mayura.runtime.core.mistake import DefinitionError
-from mayura.runtime.core.normal_form import Schema
 from mayura.runtime.core.schema import schema_of
 from mayura.runtime.core.sets import has_sets, sorted_sets
 from mayura.runtime.core.type_names import name_of

@@ -8,12 +8,18 @@ from collections.abc import Callable
 from datetime import datetime, time
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 from mayura.runtime.core.code import Invalid
 from mayura.runtime.core.definition import JsonValue, Path
-from mayura.runtime.core.normal_form import Schema
-from mayura.runtime.core.values import at
+from mayura.runtime.core.values import at, decode
+from mayura.runtime.errors import MayuraError
+
+Schema: TypeAlias = dict[str, JsonValue]
+
+ANYTHING: Final[Schema] = {}
+NULL: Final[Schema] = {"type": "null"}
+NOTHING: Final[Schema] = {"enum": []}
 
 _BOUNDS: Final[tuple[tuple[str, Callable[[float, float], bool], str], ...]] = (
     ("minimum", operator.ge, "at least"),
@@ -106,20 +112,24 @@ class _Check:
             if name not in value:
                 raise self._invalid((*path, name), "is required")
         properties = cast("dict[str, Schema]", schema.get("properties", {}))
-        patterns = cast("dict[str, Schema]", schema.get("patternProperties", {}))
         rest = cast(Schema, schema.get("additionalProperties", {}))
         names = cast(Schema, schema.get("propertyNames", {}))
         for name, member in value.items():
             inner = (*path, name)
-            self.fits(names, name, inner)
-            if name in properties:
-                self.fits(properties[name], member, inner)
-                continue
-            matching = [s for p, s in patterns.items() if (c := _compiled(p)) and c.search(name)]
-            if rest == {"enum": []} and not matching:
+            self._fits_name(names, name, inner)
+            if rest == NOTHING and name not in properties:
                 raise self._invalid(inner, "is not a field")
-            for matched in matching or [rest]:
-                self.fits(matched, member, inner)
+            self.fits(properties.get(name, rest), member, inner)
+
+    def _fits_name(self, names: Schema, name: str, path: Path) -> None:
+        """A key is text in JSON, whatever it is in Python: `1` may be written "1"."""
+        try:
+            self.fits(names, name, path)
+        except Invalid as invalid:
+            try:
+                self.fits(names, decode(name.encode("utf-8", "replace")), path)
+            except (Invalid, MayuraError):
+                raise invalid from None
 
     def _within(
         self, schema: Schema, low: str, high: str, count: int, noun: str, path: Path

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Final, cast
 
 from mayura.runtime.core.code import Invalid
-from mayura.runtime.core.conformance import conforms
+from mayura.runtime.core.conformance import NULL, Schema, conforms
 from mayura.runtime.core.definition import JsonValue, Path
-from mayura.runtime.core.normal_form import NULL, Schema
 from mayura.runtime.core.values import at
 
 DEPTH_MAX = 8  #: recursive types are compared this far

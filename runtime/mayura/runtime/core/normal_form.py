@@ -9,18 +9,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
+from mayura.runtime.core.conformance import ANYTHING, NOTHING, NULL, Schema
 from mayura.runtime.core.definition import JsonValue
 from mayura.runtime.core.digest import SCHEMA, digest
 from mayura.runtime.core.mistake import limit
+from mayura.runtime.core.sets import sorted_sets
 from mayura.runtime.core.values import VALUE_NODES_MAX, encode
-
-Schema: TypeAlias = dict[str, JsonValue]
-
-ANYTHING: Final[Schema] = {}
-NULL: Final[Schema] = {"type": "null"}
-NOTHING: Final[Schema] = {"enum": []}
 
 _KEPT: Final = {
     "integer": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
@@ -48,7 +44,10 @@ def normal_form(raw: JsonValue, where: str = "schema") -> Schema:
     form = _Normal({name: _object(d) for name, d in _object(document.get("$defs")).items()}, where)
     root = form.of({key: member for key, member in document.items() if key != "$defs"})
     named = {name: form.of_definition(name) for name in sorted(form.recursive)}
-    return _with_stable_names(root, named)
+    sorted_root = _with_sorted_defaults(root, named)
+    return _with_stable_names(
+        sorted_root, {name: _with_sorted_defaults(one, named) for name, one in named.items()}
+    )
 
 
 class _Normal:
@@ -130,9 +129,6 @@ class _Normal:
         names = self.of(node.get("propertyNames", True))
         if names not in (ANYTHING, {"type": "string"}):
             form["propertyNames"] = names
-        patterns = _object(node.get("patternProperties"))
-        if patterns:
-            form["patternProperties"] = {name: self.of(patterns[name]) for name in sorted(patterns)}
 
 
 def any_of(alternatives: list[Schema]) -> Schema:
@@ -164,6 +160,26 @@ def any_of(alternatives: list[Schema]) -> Schema:
 def _sorted_unique(values: list[Any]) -> list[JsonValue]:
     by_bytes = {encode(value, "schema"): value for value in values}
     return [by_bytes[key] for key in sorted(by_bytes)]
+
+
+def _with_sorted_defaults(schema: Schema, named: dict[str, Schema]) -> Schema:
+    """`schema` with the items of each default that is or holds a set in their one order."""
+
+    def walked(node: JsonValue) -> JsonValue:
+        if isinstance(node, list):
+            return [walked(member) for member in node]
+        if not isinstance(node, dict):
+            return node
+        form = {
+            key: member if key in ("default", "enum") else walked(member)
+            for key, member in node.items()
+        }
+        if "default" in node:
+            rules: Schema = {**form, "$defs": cast(JsonValue, named)}
+            form["default"] = sorted_sets(rules, node["default"])
+        return form
+
+    return _object(walked(schema))
 
 
 def _recursive_names(definitions: dict[str, Schema]) -> frozenset[str]:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Final, cast
 
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
+from mayura.runtime.core.conformance import Schema
 from mayura.runtime.core.definition import JsonValue
 from mayura.runtime.core.mistake import DefinitionError
-from mayura.runtime.core.normal_form import Schema, normal_form
+from mayura.runtime.core.normal_form import normal_form
 
 
 def schema_of(adapter: TypeAdapter[Any], where: str) -> Schema:
@@ -43,8 +45,21 @@ class _Plain(GenerateJsonSchema):
         number: JsonSchemaValue = {"type": "number"}
         for ours, theirs in _DECIMAL_LIMITS:
             if theirs in schema:
-                number[ours] = self.encode_default(schema[theirs])
+                number[ours] = _number(schema[theirs])
         return {"anyOf": [number, {"type": "string", "format": "decimal"}]}
+
+    def dict_schema(self, schema: Mapping[str, Any]) -> JsonSchemaValue:
+        described: JsonSchemaValue = {"type": "object"}
+        for ours, theirs in (
+            ("propertyNames", "keys_schema"),
+            ("additionalProperties", "values_schema"),
+        ):
+            if theirs in schema:
+                described[ours] = self.generate_inner(schema[theirs])
+        for ours, theirs in (("minProperties", "min_length"), ("maxProperties", "max_length")):
+            if theirs in schema:
+                described[ours] = schema[theirs]
+        return described
 
     def complex_schema(self, schema: Mapping[str, Any]) -> JsonSchemaValue:
         return {"type": "string", "format": "complex"}
@@ -58,6 +73,11 @@ class _Plain(GenerateJsonSchema):
 
     def timedelta_schema(self, schema: Mapping[str, Any]) -> JsonSchemaValue:
         return {"anyOf": [{"type": "number"}, {"type": "string", "format": "duration"}]}
+
+
+def _number(bound: Decimal | float) -> int | float:
+    """A bound as JSON has it; versions differ between a number and a text."""
+    return int(bound) if bound == int(bound) else float(bound)
 
 
 _DECIMAL_LIMITS: Final = (

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import cast
 
 from mayura.runtime.core.code import Invalid
-from mayura.runtime.core.conformance import conforms
+from mayura.runtime.core.conformance import Schema, conforms
 from mayura.runtime.core.definition import JsonValue
-from mayura.runtime.core.normal_form import Schema
 from mayura.runtime.core.values import encode
 
 

@@ -102,17 +102,14 @@ def _plainly_fine(raw: bytes) -> bool:
 
 def _all_finite(value: JsonValue) -> bool:
     """Whether every null in the bytes was a null: NaN and infinity are written as null, too."""
-    if type(value) is dict:
-        for member in value.values():
+    kind = type(value)
+    if kind is dict or kind is list:
+        members = cast("dict[str, JsonValue]", value).values() if kind is dict else value
+        for member in cast("list[JsonValue]", members):
             if type(member) not in _SCALARS and not _all_finite(member):
                 return False
         return True
-    if type(value) is list:
-        for member in value:
-            if type(member) not in _SCALARS and not _all_finite(member):
-                return False
-        return True
-    return type(value) is not float or isfinite(value)
+    return kind in _SCALARS or (kind is float and isfinite(cast(float, value)))
 
 
 def _wrong_with(value: object, depth: int) -> str | None:

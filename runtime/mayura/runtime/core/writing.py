@@ -12,11 +12,11 @@ from pydantic.errors import PydanticUserError
 
 from mayura.runtime.core.code import Invalid
 from mayura.runtime.core.codec import Codec
+from mayura.runtime.core.conformance import ANYTHING, Schema
 from mayura.runtime.core.definition import Binding, Constant, FromInput, FromStep
 from mayura.runtime.core.fits import mismatch
 from mayura.runtime.core.graph import SHA256_HEX, natural
 from mayura.runtime.core.mistake import DefinitionError
-from mayura.runtime.core.normal_form import ANYTHING, Schema
 from mayura.runtime.core.schema import schema_of
 from mayura.runtime.core.symbols import Origin, Reference, Symbol, reference_of, symbol_inside
 from mayura.runtime.core.tool import Bound, Tool
