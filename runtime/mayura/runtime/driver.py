@@ -17,6 +17,7 @@ from mayura.runtime.admission import Admission
 from mayura.runtime.call import Call
 from mayura.runtime.core import decision, values
 from mayura.runtime.core import transitions as t
+from mayura.runtime.core.budget import affordable
 from mayura.runtime.core.deadlines import settle_wait_us
 from mayura.runtime.core.decision import Ready, View
 from mayura.runtime.core.definition import Definition, JsonValue
@@ -229,6 +230,10 @@ class RunDriver:
         workflow = self.pinned.workflow
         assert workflow is not None
         node, tool = ready.node, workflow.tool(ready.node.id)
+        if ready.ask is None and not affordable(draft.run, node.tool.cost_micros):
+            draft.apply(t.Block(node.id, Code.BUDGET_EXCEEDED))  # a sibling took it just now
+            self._reach(node.id)
+            return True
         once = self._process.once_digest(node, ready.input)
         call = self._new_call(ready, draft, once)
         verdict = self._admission.admit(ready, tool, call, once, draft)
