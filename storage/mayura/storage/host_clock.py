@@ -1,7 +1,7 @@
 """The clocks of an embedded store: the host's wall clock, and time since its last boot.
 
 Settle deadlines are on the second: a stepped wall clock cannot settle a live step, and another
-boot id proves that the process which dispatched is dead (model.md, "Times").
+boot id proves that the process which dispatched is dead (docs: the model, "Times").
 """
 
 from __future__ import annotations

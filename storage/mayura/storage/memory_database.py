@@ -7,20 +7,19 @@ it has checked everything.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Final, TypeAlias
 
 from mayura.runtime.core.state import Instant, Run, Step
 from mayura.runtime.errors import Code, MayuraError
-from mayura.runtime.ids import NodeId, Nonce, RunId, Scope
+from mayura.runtime.ids import NodeId, Nonce, PayloadName, RunId, Scope
 from mayura.runtime.ports import (
     Created,
     Holder,
     JournalEntry,
     NewRun,
-    PayloadName,
     Refused,
     RunWrite,
     Won,
@@ -134,7 +133,7 @@ class MemoryDatabase:
         scope: Scope,
         kept: KeptRun,
         write: RunWrite,
-        steps: list[tuple[NodeId, Step]],
+        steps: Mapping[NodeId, Step],
         at: Instant,
     ) -> None:
         before, after, run_id = write.before, write.after, write.before.run_id
@@ -145,19 +144,19 @@ class MemoryDatabase:
                 del self.once[scope, digest]
         if write.command is not None:
             kept.commands[write.command.command_id] = write.command.digest
-        for node, step in steps:
+        for node, step in steps.items():
             if node in write.dispatches and step.dispatch is not None:
                 kept.dispatches[node] = step.dispatch.nonce
         kept.payloads.update(write.payloads)
         entry = (after.version, before.event_seq + 1, at.wall_us, write.nonce, write.entries)
         kept.journal.append(JournalEntry(*entry, after.chain))
-        stored = {**kept.run.steps, **dict(steps)}
+        stored = {**kept.run.steps, **steps}
         kept.run = replace(after, last_at_us=at.wall_us, fence=kept.run.fence, steps=stored)
 
 
-def _check(kept: KeptRun, write: RunWrite, steps: list[tuple[NodeId, Step]]) -> None:
+def _check(kept: KeptRun, write: RunWrite, steps: Mapping[NodeId, Step]) -> None:
     check_run(write.after)
-    for node, step in steps:
+    for node, step in steps.items():
         check_step(write.after, node, step)
     for node in write.dispatches:
         if node in kept.dispatches:

@@ -60,8 +60,9 @@ _NOT_DISPATCHED: Final[Row] = (None,) * 8
 
 def run_changes(run: Run, at_us: int) -> Row:
     """The values of `RUN_CHANGES`; `at_us` is the store's time of this commit."""
+    code = run.result_code
     return (
-        run.status.value,
+        run.status._value_,
         run.version,
         run.event_seq,
         run.chain,
@@ -74,36 +75,53 @@ def run_changes(run: Run, at_us: int) -> Row:
         run.overrun_micros,
         run.paused_at_us,
         run.cancelled,
-        None if run.result_code is None else run.result_code.value,
+        None if code is None else code._value_,
         run.wake_at_us,
     )
 
 
-def step_values(node: NodeId, step: Step) -> Row:
-    """The values of `STEP_COLUMNS`."""
+def step_rows(write: RunWrite, at: Instant) -> list[Row]:
+    """The values of `STEP_COLUMNS` for every step that the write stores in a commit at `at`.
+
+    Those it dispatches get their dispatch time and settle deadline from `at` (G9).
+    """
+    step = write.after.step
+    if not write.dispatches:
+        return [step_values(node, step(node)) for node in write.touched]
+    begun = write.dispatches
+    rows = [step_values(node, step(node), at) for node in begun]
+    rows.extend(step_values(node, step(node)) for node in write.touched if node not in begun)
+    return rows
+
+
+def step_values(node: NodeId, step: Step, begun: Instant | None = None) -> Row:
+    """The values of `STEP_COLUMNS`; with `begun`, as a dispatch of that time."""
+    code, cause, receipt, contradiction = step.code, step.cause, step.receipt, step.contradiction
+    dispatch, detail = step.dispatch, step.detail
     return (
         node,
-        step.status.value,
-        None if step.code is None else step.code.value,
-        None if step.cause is None else step.cause.value,
-        step.acted.value,
+        step.status._value_,
+        None if code is None else code._value_,
+        None if cause is None else cause._value_,
+        step.acted._value_,
         step.output,
-        *(_NOT_DISPATCHED if step.dispatch is None else _dispatch_values(step.dispatch)),
-        None if step.receipt is None else step.receipt.value,
-        None if step.contradiction is None else step.contradiction.value,
+        *(_NOT_DISPATCHED if dispatch is None else _dispatch_values(dispatch, begun)),
+        None if receipt is None else receipt._value_,
+        None if contradiction is None else contradiction._value_,
         step.released,
         step.reserved_micros,
         step.charged_micros,
-        None if step.detail is None else detail_text(step.detail),
+        None if detail is None else detail_text(detail),
     )
 
 
-def _dispatch_values(dispatch: Dispatch) -> Row:
+def _dispatch_values(dispatch: Dispatch, begun: Instant | None) -> Row:
+    settle = dispatch.settle
     return (
         dispatch.nonce,
-        dispatch.at_us,
-        dispatch.settle.at_us,
-        dispatch.settle.epoch,
+        dispatch.at_us if begun is None else begun.wall_us,
+        settle.at_us if begun is None else begun.steady_us + dispatch.settle_wait_us,
+        settle.epoch if begun is None else begun.epoch,
         dispatch.settle_wait_us,
         dispatch.timeout_ms,
         dispatch.input_digest,
@@ -111,39 +129,39 @@ def _dispatch_values(dispatch: Dispatch) -> Row:
     )
 
 
-def dispatched_at(step: Step, at: Instant) -> Step:
-    """The step with the dispatch time and settle deadline that a commit at `at` gives it (G9)."""
-    if step.dispatch is None:
-        raise MayuraError(Code.INTEGRITY_VIOLATION, "A step is dispatched without a dispatch.")
-    settle = Deadline(at.steady_us + step.dispatch.settle_wait_us, at.epoch)
-    return replace(step, dispatch=replace(step.dispatch, at_us=at.wall_us, settle=settle))
-
-
-def touched_steps(write: RunWrite, at: Instant) -> list[tuple[NodeId, Step]]:
-    """The steps this write stores, those it dispatches with the times of the commit."""
-    after = write.after
-    if not write.dispatches:
-        return [(node, after.step(node)) for node in write.touched]
-    steps = {node: after.step(node) for node in write.touched}
-    steps.update((node, dispatched_at(after.step(node), at)) for node in write.dispatches)
-    return list(steps.items())
+def touched_steps(write: RunWrite, at: Instant) -> dict[NodeId, Step]:
+    """The steps that the write stores in a commit at `at`, as values; see `step_rows`."""
+    steps = {node: write.after.step(node) for node in write.touched}
+    for node in write.dispatches:
+        step = write.after.step(node)
+        assert step.dispatch is not None  # check_write saw to it
+        settle = Deadline(at.steady_us + step.dispatch.settle_wait_us, at.epoch)
+        dispatch = replace(step.dispatch, at_us=at.wall_us, settle=settle)
+        steps[node] = replace(step, dispatch=dispatch)
+    return steps
 
 
 def check_write(write: RunWrite) -> None:
     """Refuse, before anything is sent, a write that no transition of a run could make."""
     before, after = write.before, write.after
-    pinned = (
-        (after.run_id, before.run_id),
-        (after.version, before.version + 1),
-        (after.key, before.key),
-        (after.definition, before.definition),
-        (after.policy, before.policy),
-        (after.created_at_us, before.created_at_us),
-    )
-    if any(new != old for new, old in pinned) or after.event_seq < before.event_seq:
+    if not (
+        after.run_id == before.run_id
+        and after.version == before.version + 1
+        and after.event_seq >= before.event_seq
+        and after.key == before.key
+        and after.definition == before.definition
+        and after.policy == before.policy
+        and after.created_at_us == before.created_at_us
+    ):
         raise MayuraError(
             Code.INTEGRITY_VIOLATION,
             f"Run {before.run_id}: a write changes what no transition changes.",
+        )
+    steps = after.steps
+    if any(node not in steps or steps[node].dispatch is None for node in write.dispatches):
+        raise MayuraError(
+            Code.INTEGRITY_VIOLATION,
+            f"Run {before.run_id}: a write dispatches a step that has no dispatch.",
         )
     if write.once is not None and write.once.node not in write.dispatches:
         raise MayuraError(

@@ -12,7 +12,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from mayura.runtime.core.state import Instant
 from mayura.runtime.errors import MayuraError
-from mayura.runtime.ids import RunId, Scope
+from mayura.runtime.ids import PayloadName, RunId, Scope
 from mayura.runtime.ports import (
     CallRef,
     Created,
@@ -22,7 +22,6 @@ from mayura.runtime.ports import (
     LastCheck,
     Loaded,
     NewRun,
-    PayloadName,
     RunWrite,
     WriteAnswer,
 )

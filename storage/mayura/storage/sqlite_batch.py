@@ -14,16 +14,19 @@ from typing import Final, Literal
 
 from mayura.runtime.core.state import Instant
 from mayura.runtime.errors import MayuraError
+from mayura.runtime.ids import RunId
 from mayura.runtime.ports import Refused, RunWrite, Won, WriteAnswer
 from mayura.storage.host_clock import read_clock
 from mayura.storage.payloads import Codec
-from mayura.storage.rows import Row, run_changes, step_values, touched_steps
+from mayura.storage.rows import Row, run_changes, step_rows
 from mayura.storage.sqlite_connection import SQL, keeps_commits, writing
 from mayura.storage.sqlite_errors import OFFENCES, violation
 
 NOT_DURABLE: Final = Refused(
     "not_durable", "this connection's synchronous is below FULL: leave the setting to the store"
 )
+
+NUMBERS_MAX: Final = 65_536
 
 _UPDATE_RUN: Final = SQL["update_run_if_version"]
 _TAKE_ONCE: Final = SQL["take_once_if_released"]
@@ -42,6 +45,12 @@ class Frame:
     scope_id: int
     epoch: str
     codec: Codec
+    numbers: dict[RunId, int] = field(default_factory=dict)
+    """Run numbers that were read; touched on the writer's thread alone. They never change."""
+
+
+class _NotTogetherError(Exception):
+    """Somebody in the batch must be refused."""
 
 
 @dataclass(slots=True)
@@ -59,36 +68,33 @@ class _Rows:
     commands: list[Row] = field(default_factory=list)
     journal: list[Row] = field(default_factory=list)
 
-    def add(self, write: RunWrite) -> None:
+    def add(self, number: int, write: RunWrite) -> None:
         before, after, at, scope_id = write.before, write.after, self.at, self.frame.scope_id
         run_id = bytes.fromhex(before.run_id)
         fence = before.fence if write.dispatches else None
         changes = run_changes(after, at.wall_us)
-        self.runs.append((*changes, run_id, scope_id, before.version, fence))
-        for node, step in touched_steps(write, at):
-            self.steps.append((run_id, *step_values(node, step)))
-            if node in write.dispatches and step.dispatch is not None:
-                self.dispatches.append((run_id, node, step.dispatch.nonce, at.wall_us))
+        self.runs.append((*changes, number, run_id, scope_id, before.version, fence))
+        self.steps.extend([(number, *row) for row in step_rows(write, at)])
+        for node in write.dispatches:
+            dispatch = after.steps[node].dispatch
+            assert dispatch is not None  # check_write saw to it
+            self.dispatches.append((number, node, dispatch.nonce, at.wall_us))
         if write.payloads:
             codec = self.frame.codec
             for name, body in write.payloads:
                 encoded = codec.encode(body)
-                self.payloads.append((run_id, name, codec.name, codec.key_id, encoded))
+                self.payloads.append((number, name, codec.name, codec.key_id, encoded))
         if write.once is not None:
             self.once.append((scope_id, write.once.digest, run_id, write.once.node))
         for digest in write.once_released:
             self.released.append((scope_id, digest, run_id))
         if write.command is not None:
             command = write.command
-            self.commands.append((run_id, command.command_id, command.digest, after.version))
+            self.commands.append((number, command.command_id, command.digest, after.version))
         first_seq = before.event_seq + 1
         self.journal.append(
-            (run_id, after.version, first_seq, at.wall_us, write.nonce, write.entries, after.chain)
+            (number, after.version, first_seq, at.wall_us, write.nonce, write.entries, after.chain)
         )
-
-
-class _NotTogetherError(Exception):
-    """Somebody in the batch must be refused."""
 
 
 def commit_batch(
@@ -105,7 +111,10 @@ def _commit_together(raw: sqlite3.Connection, frame: Frame, writes: Sequence[Run
     with writing(raw):
         rows = _Rows(frame, read_clock(frame.epoch))
         for write in writes:
-            rows.add(write)
+            number = _number_of(raw, frame, write)
+            if number is None:
+                raise _NotTogetherError
+            rows.add(number, write)
         if (rows.dispatches and not keeps_commits(raw)) or _insert(raw, rows) is not None:
             raise _NotTogetherError
     return Won(rows.at)
@@ -123,7 +132,10 @@ def _commit_singly(
 def _write_one(
     raw: sqlite3.Connection, frame: Frame, at: Instant, write: RunWrite, *, durable: bool
 ) -> WriteAnswer | MayuraError:
-    won_before = _won_before(raw, at, write)
+    number = _number_of(raw, frame, write)
+    if number is None:
+        return Refused("lost")
+    won_before = _won_before(raw, number, at, write)
     if won_before is not None:
         return won_before
     if write.dispatches and not durable:
@@ -132,10 +144,10 @@ def _write_one(
     answer: WriteAnswer | MayuraError = Won(at)
     try:
         rows = _Rows(frame, at)
-        rows.add(write)
+        rows.add(number, write)
         reason = _insert(raw, rows)
         if reason is not None:
-            answer = Refused(_fenced_or_lost(raw, frame, write) if reason == "lost" else reason)
+            answer = Refused(_fenced_or_lost(raw, number, write) if reason == "lost" else reason)
     except OFFENCES as error:
         answer = violation(write.before.run_id, error)
     if not isinstance(answer, Won):
@@ -167,17 +179,30 @@ def _insert(raw: sqlite3.Connection, rows: _Rows) -> Literal["lost", "once", "co
 
 
 def _fenced_or_lost(
-    raw: sqlite3.Connection, frame: Frame, write: RunWrite
+    raw: sqlite3.Connection, number: int, write: RunWrite
 ) -> Literal["fenced", "lost"]:
-    run_id = bytes.fromhex(write.before.run_id)
-    standing = raw.execute(SQL["read_standing"], (run_id, frame.scope_id)).fetchone()
+    standing = raw.execute(SQL["read_standing"], (number,)).fetchone()
     return "fenced" if standing is not None and standing[0] == write.before.version else "lost"
 
 
-def _won_before(raw: sqlite3.Connection, now: Instant, write: RunWrite) -> Won | None:
+def _number_of(raw: sqlite3.Connection, frame: Frame, write: RunWrite) -> int | None:
+    run_id = write.before.run_id
+    number = frame.numbers.get(run_id)
+    if number is not None:
+        return number
+    row = raw.execute(SQL["read_run_number"], (bytes.fromhex(run_id), frame.scope_id)).fetchone()
+    if row is None:
+        return None
+    if len(frame.numbers) >= NUMBERS_MAX:
+        frame.numbers.clear()
+    number = frame.numbers[run_id] = int(row[0])
+    return number
+
+
+def _won_before(raw: sqlite3.Connection, number: int, now: Instant, write: RunWrite) -> Won | None:
     """The answer this write would have got, if it was committed when it was sent before."""
-    run_id = bytes.fromhex(write.before.run_id)
-    found = raw.execute(SQL["read_commit"], (run_id, write.after.version, write.nonce)).fetchone()
+    key = (number, write.after.version, write.nonce)
+    found = raw.execute(SQL["read_commit"], key).fetchone()
     if found is None:
         return None
     wall_us: int = found[0]
@@ -185,7 +210,7 @@ def _won_before(raw: sqlite3.Connection, now: Instant, write: RunWrite) -> Won |
         dispatch = write.after.step(node).dispatch
         if dispatch is not None:
             settle_at_us, epoch = raw.execute(
-                SQL["read_settle_deadline"], (run_id, node, dispatch.nonce)
+                SQL["read_settle_deadline"], (number, node, dispatch.nonce)
             ).fetchone()
             return Won(Instant(wall_us, settle_at_us - dispatch.settle_wait_us, epoch))
     since_us = max(0, now.wall_us - wall_us)

@@ -50,11 +50,12 @@ def _insert(raw: sqlite3.Connection, frame: Frame, at: Instant, new: NewRun) -> 
         *(run_id, frame.scope_id, run.key, run.requested_by, new.submission, run.salt),
         *(run.created_at_us, *run_changes(run, at.wall_us), run.definition, run.policy),
     )
-    if raw.execute(SQL["insert_run_if_new"], row).rowcount == 0:
+    inserted = raw.execute(SQL["insert_run_if_new"], row)
+    if inserted.rowcount == 0:
         return None
-    body = codec.encode(new.input)
-    raw.execute(SQL["put_payload"], (run_id, "input", codec.name, codec.key_id, body))
-    entry = (run_id, run.version, 1, at.wall_us, first_nonce(run.run_id), new.entries, run.chain)
+    number, body = inserted.lastrowid, codec.encode(new.input)
+    raw.execute(SQL["put_payload"], (number, "input", codec.name, codec.key_id, body))
+    entry = (number, run.version, 1, at.wall_us, first_nonce(run.run_id), new.entries, run.chain)
     raw.execute(SQL["insert_journal"], entry)
     return Created(run, new.submission, created=True)
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from mayura.runtime.core.state import Run
-from mayura.runtime.ids import NodeId, Nonce, RunId
-from mayura.runtime.ports import CallRef, DueRun, Holder, JournalEntry, LastCheck, PayloadName
+from mayura.runtime.ids import NodeId, Nonce, PayloadName, RunId
+from mayura.runtime.ports import CallRef, DueRun, Holder, JournalEntry, LastCheck
 from mayura.storage.payloads import decoded
 from mayura.storage.rows import run_of, step_of
 from mayura.storage.sqlite_batch import Frame

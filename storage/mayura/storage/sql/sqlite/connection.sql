@@ -30,7 +30,7 @@ pragma cache_size = -16384;
 
 -- name: set_auto_checkpoint
 -- Pages of log after which a commit moves what it can into the file.
-pragma wal_autocheckpoint = 1000;
+pragma wal_autocheckpoint = 4000;
 
 -- name: set_log_size_limit
 -- A log that was reset is cut back to this many bytes.

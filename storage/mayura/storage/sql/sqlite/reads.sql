@@ -15,22 +15,23 @@ select run_id, submission from runs where scope_id = ? and key = ?;
 
 -- name: read_steps
 -- The steps of a run that anything was written about.
-select node, status, code, cause, acted, output, dispatch_nonce, dispatched_at_us, settle_at_us,
-  settle_epoch, settle_wait_us, timeout_ms, input_digest, fence, receipt, contradiction, released,
-  reserved_micros, charged_micros, detail
-from steps where run_id = ?;
+select s.node, s.status, s.code, s.cause, s.acted, s.output, s.dispatch_nonce, s.dispatched_at_us,
+  s.settle_at_us, s.settle_epoch, s.settle_wait_us, s.timeout_ms, s.input_digest, s.fence,
+  s.receipt, s.contradiction, s.released, s.reserved_micros, s.charged_micros, s.detail
+from runs r join steps s using (run_number) where r.run_id = ?;
 
 -- name: read_standing
 -- Why a write found no row to change.
-select version, claim_fence from runs where run_id = ? and scope_id = ?;
+select version, claim_fence from runs where run_number = ?;
 
 -- name: read_commit
 -- Whether the transition to a version is the one of this nonce, and when it was committed.
-select at_us from journal where run_id = ? and version = ? and nonce = ?;
+select at_us from journal where run_number = ? and version = ? and nonce = ?;
 
 -- name: read_settle_deadline
 -- The deadline that a commit of ours gave to a dispatch.
-select settle_at_us, settle_epoch from steps where run_id = ? and node = ? and dispatch_nonce = ?;
+select settle_at_us, settle_epoch from steps
+where run_number = ? and node = ? and dispatch_nonce = ?;
 
 -- name: read_last_check
 -- Everything the last check compares (G3).
@@ -38,23 +39,23 @@ select case when s.status = 'dispatching' then s.dispatch_nonce end,
   case when s.status = 'dispatching' then s.input_digest end,
   p.digest, r.cancelled, r.settled_at_us is null
 from runs r join policies p using (policy_id)
-left join steps s on s.run_id = r.run_id and s.node = ?
+left join steps s on s.run_number = r.run_number and s.node = ?
 where r.run_id = ? and r.scope_id = ?;
 
 -- name: read_journal
 -- A run's transitions after a version, in order.
 select j.version, j.first_seq, j.at_us, j.nonce, j.entries, j.chain
-from runs r join journal j using (run_id)
+from runs r join journal j using (run_number)
 where r.run_id = ? and r.scope_id = ? and j.version > ? order by j.version;
 
 -- name: read_payload
 -- One payload and what is needed to decode it.
-select y.codec, y.key_id, y.body from runs r join payloads y using (run_id)
+select y.codec, y.key_id, y.body from runs r join payloads y using (run_number)
 where r.run_id = ? and r.scope_id = ? and y.name = ?;
 
 -- name: read_command
 -- The digest under a command id.
-select c.digest from runs r join commands c using (run_id)
+select c.digest from runs r join commands c using (run_number)
 where r.run_id = ? and r.scope_id = ? and c.command_id = ?;
 
 -- name: read_once_holder

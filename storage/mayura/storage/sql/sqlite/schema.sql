@@ -1,7 +1,10 @@
 -- What an embedded store holds: the newest schema, whole. The migrations add up to exactly this.
+-- The checks say `case` and `or` where `in` would read better: SQLite builds a table for each list
+-- of more than two, at every write.
 -- Times are microseconds. Statuses, codes, causes and receipts are the words of their enums.
 -- Run ids, nonces and digests are bytes. `store` is one row; `scopes`, `definitions` and `policies`
--- give small numbers to what many runs share.
+-- give small numbers to what many runs share, and a run has one for the tables about it: runs that
+-- are busy at the same time then lie side by side, and a commit of many touches few pages.
 
 -- name: store
 -- One row that says what this store is, and which releases may write to it.
@@ -46,7 +49,8 @@ create table policies (
 -- name: runs
 -- The skeleton of a run. Every write names the version it was decided on (G7).
 create table runs (
-  run_id blob primary key check (length(run_id) = 16),
+  run_number integer primary key autoincrement,
+  run_id blob not null unique check (length(run_id) = 16),
   scope_id integer not null references scopes,
   definition_id integer not null references definitions,
   policy_id integer not null references policies,
@@ -54,9 +58,7 @@ create table runs (
   requested_by text,
   submission blob not null,
   salt blob,
-  status text not null check (status in (
-    'running', 'waiting', 'paused',
-    'succeeded', 'failed', 'blocked', 'cancelled', 'outcome_unknown')),
+  status text not null,
   version integer not null check (version >= 1),
   event_seq integer not null check (event_seq >= 1),
   chain blob not null check (length(chain) = 32),
@@ -76,13 +78,20 @@ create table runs (
   claim_fence integer not null default 0 check (claim_fence >= 0),
   claim_until_us integer,
   unique (scope_id, key),
-  constraint runs_settled_has_time
-    check ((status in ('running', 'waiting', 'paused')) = (settled_at_us is null)),
+  constraint runs_status_fits check (
+    case status
+    when 'running' then settled_at_us is null
+    when 'waiting' then settled_at_us is null
+    when 'paused' then settled_at_us is null and paused_at_us is not null
+    when 'succeeded' then settled_at_us is not null
+    when 'failed' then settled_at_us is not null
+    when 'blocked' then settled_at_us is not null
+    when 'cancelled' then settled_at_us is not null and cancelled
+    when 'outcome_unknown' then settled_at_us is not null
+    else false end),
   constraint runs_settled_sleeps check (settled_at_us is null or wake_at_us is null),
-  constraint runs_within_budget check (spent_micros + reserved_micros <= maximum_micros),
-  constraint runs_paused_has_time check (status <> 'paused' or paused_at_us is not null),
-  constraint runs_cancelled_was_asked check (status <> 'cancelled' or cancelled)
-) strict, without rowid;
+  constraint runs_within_budget check (spent_micros + reserved_micros <= maximum_micros)
+) strict;
 
 -- name: runs_due
 -- What there is to do now, without a look at what waits or has ended.
@@ -91,14 +100,12 @@ create index runs_due on runs (scope_id, wake_at_us, run_id) where wake_at_us is
 -- name: steps
 -- One row a step that anything was written about; the checks mirror the state machine.
 create table steps (
-  run_id blob not null,
+  run_number integer not null,
   node text not null,
-  status text not null check (status in (
-    'pending', 'waiting', 'dispatching', 'succeeded', 'failed',
-    'blocked', 'unknown', 'timed_out', 'skipped', 'bypassed')),
+  status text not null,
   code text,
   cause text,
-  acted text not null check (acted in ('no', 'yes', 'unknown')),
+  acted text not null,
   output integer not null check (output in (0, 1)),
   dispatch_nonce blob check (length(dispatch_nonce) = 16),
   dispatched_at_us integer,
@@ -108,13 +115,38 @@ create table steps (
   timeout_ms integer check (timeout_ms >= 0),
   input_digest blob check (length(input_digest) = 32),
   fence integer,
-  receipt text check (receipt in ('succeeded', 'failed', 'not_started', 'unknown')),
-  contradiction text check (contradiction in ('succeeded', 'failed', 'not_started')),
+  receipt text,
+  contradiction text,
   released integer not null check (released in (0, 1)),
   reserved_micros integer not null check (reserved_micros >= 0),
   charged_micros integer not null check (charged_micros >= 0),
   detail text check (detail is null or json_valid(detail)),
-  primary key (run_id, node),
+  primary key (run_number, node),
+  constraint steps_status_fits check (
+    case status
+    when 'pending' then dispatch_nonce is null
+    when 'waiting' then dispatch_nonce is null and detail is not null
+    when 'dispatching' then dispatch_nonce is not null
+    when 'succeeded' then dispatch_nonce is null or (receipt is 'succeeded' and released)
+    when 'failed' then acted = 'no'
+    when 'blocked' then true
+    when 'unknown' then dispatch_nonce is not null and (
+      acted = 'unknown' or receipt is 'succeeded' or receipt is 'failed'
+      or receipt is 'not_started' or cause is 'cost_unknown' or cause is 'receipt_unconfirmed')
+    when 'timed_out' then dispatch_nonce is null or receipt is 'not_started'
+    when 'skipped' then dispatch_nonce is null or receipt is 'not_started'
+    when 'bypassed' then dispatch_nonce is null or receipt is 'not_started'
+    else false end),
+  constraint steps_evidence_fits check (
+    case receipt
+    when 'succeeded' then acted <> 'unknown'
+    when 'failed' then true
+    when 'not_started' then acted = 'no'
+    when 'unknown' then true
+    else receipt is null end),
+  constraint steps_acted_is_a_word check (acted = 'no' or acted = 'yes' or acted = 'unknown'),
+  constraint steps_evidence_is_of_a_dispatch check (
+    dispatch_nonce is not null or (receipt is null and acted = 'no' and reserved_micros = 0)),
   constraint steps_dispatch_is_whole check (
     case when dispatch_nonce is null
     then coalesce(dispatched_at_us, settle_at_us, settle_epoch, settle_wait_us,
@@ -123,38 +155,21 @@ create table steps (
       and settle_wait_us is not null and timeout_ms is not null and input_digest is not null
       and fence is not null
     end),
-  constraint steps_begun_was_dispatched check (
-    status not in ('dispatching', 'unknown') or dispatch_nonce is not null),
-  constraint steps_unbegun_was_not check (
-    status not in ('pending', 'waiting') or dispatch_nonce is null),
-  constraint steps_waiting_says_for_what check (status <> 'waiting' or detail is not null),
-  constraint steps_evidence_is_of_a_dispatch check (
-    dispatch_nonce is not null or (receipt is null and acted = 'no' and reserved_micros = 0)),
   constraint steps_contradiction_is_of_known check (
     contradiction is null
-    or (receipt is not null and receipt <> 'unknown' and receipt <> contradiction)),
-  constraint steps_success_has_evidence check (
-    status <> 'succeeded' or dispatch_nonce is null
-    or (receipt is not null and receipt = 'succeeded' and released)),
-  constraint steps_unacted_end_has_evidence check (
-    status not in ('skipped', 'bypassed', 'timed_out') or dispatch_nonce is null
-    or (receipt is not null and receipt = 'not_started')),
-  constraint steps_failure_is_certain check (status <> 'failed' or acted = 'no'),
-  constraint steps_unknown_says_why check (
-    status <> 'unknown' or acted = 'unknown' or (receipt is not null and receipt <> 'unknown')
-    or (cause is not null and cause in ('cost_unknown', 'receipt_unconfirmed'))),
-  constraint steps_success_is_known check (
-    receipt is null or receipt <> 'succeeded' or acted <> 'unknown')
-) strict, without rowid;
+    or (contradiction is not receipt and receipt is not null and receipt <> 'unknown'
+      and (contradiction = 'succeeded' or contradiction = 'failed'
+        or contradiction = 'not_started')))
+) strict;
 
 -- name: dispatches
 -- That a call was begun: one row a run and node, ever (G1).
 create table dispatches (
-  run_id blob not null,
+  run_number integer not null,
   node text not null,
   nonce blob not null check (length(nonce) = 16),
   at_us integer not null,
-  primary key (run_id, node)
+  primary key (run_number, node)
 ) strict, without rowid;
 
 -- name: dispatches_never_change
@@ -167,7 +182,7 @@ end;
 -- name: dispatches_stay
 -- A dispatch record goes when its run is pruned, and not before.
 create trigger dispatches_stay before delete on dispatches
-when exists (select 1 from runs where run_id = old.run_id)
+when exists (select 1 from runs where run_number = old.run_number)
 begin
   select raise(abort, 'dispatches is append-only');
 end;
@@ -175,12 +190,12 @@ end;
 -- name: payloads
 -- Inputs, outputs, answers, signals and reasons, apart from the skeleton, behind a codec.
 create table payloads (
-  run_id blob not null,
+  run_number integer not null,
   name text not null,
   codec text not null,
   key_id text not null,
   body blob not null,
-  primary key (run_id, name)
+  primary key (run_number, name)
 ) strict;
 
 -- name: once
@@ -197,25 +212,25 @@ create table once (
 -- name: commands
 -- Commands that were carried out; repeated under its id, a command changes nothing.
 create table commands (
-  run_id blob not null,
+  run_number integer not null,
   command_id text not null,
   digest blob not null,
   version integer not null,
-  primary key (run_id, command_id)
+  primary key (run_number, command_id)
 ) strict, without rowid;
 
 -- name: journal
 -- One row a committed transition: its events, and the nonce by which an unsure writer finds it.
 create table journal (
-  run_id blob not null,
+  run_number integer not null,
   version integer not null,
   first_seq integer not null,
   at_us integer not null,
   nonce blob not null check (length(nonce) = 16),
   entries blob not null,
   chain blob not null check (length(chain) = 32),
-  primary key (run_id, version)
-) strict, without rowid;
+  primary key (run_number, version)
+) strict;
 
 -- name: journal_never_changes
 -- What happened is not rewritten.
@@ -227,7 +242,7 @@ end;
 -- name: journal_stays
 -- A journal goes when its run is pruned, and not before.
 create trigger journal_stays before delete on journal
-when exists (select 1 from runs where run_id = old.run_id)
+when exists (select 1 from runs where run_number = old.run_number)
 begin
   select raise(abort, 'journal is append-only');
 end;

@@ -18,7 +18,8 @@ update runs set
   status = ?, version = ?, event_seq = ?, chain = ?, last_at_us = ?, settled_at_us = ?,
   settlement = ?, maximum_micros = ?, spent_micros = ?, reserved_micros = ?, overrun_micros = ?,
   paused_at_us = ?, cancelled = ?, result_code = ?, wake_at_us = ?
-where run_id = ? and scope_id = ? and version = ? and claim_fence = coalesce(?, claim_fence);
+where run_number = ? and run_id = ? and scope_id = ? and version = ?
+  and claim_fence = coalesce(?, claim_fence);
 
 -- name: take_once_if_released
 -- The subject of a `once` tool: free if nobody has it or it was released (G16).
@@ -32,16 +33,16 @@ update once set released = 1 where scope_id = ? and digest = ? and run_id = ?;
 
 -- name: insert_dispatch
 -- That a call was begun; a second one for the same step is an integrity violation (G1).
-insert into dispatches (run_id, node, nonce, at_us) values (?, ?, ?, ?);
+insert into dispatches (run_number, node, nonce, at_us) values (?, ?, ?, ?);
 
 -- name: put_step
 -- What is known of a step now.
 insert into steps (
-  run_id, node, status, code, cause, acted, output, dispatch_nonce, dispatched_at_us, settle_at_us,
+  run_number, node, status, code, cause, acted, output, dispatch_nonce, dispatched_at_us, settle_at_us,
   settle_epoch, settle_wait_us, timeout_ms, input_digest, fence, receipt, contradiction, released,
   reserved_micros, charged_micros, detail)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-on conflict (run_id, node) do update set
+on conflict (run_number, node) do update set
   status = excluded.status, code = excluded.code, cause = excluded.cause, acted = excluded.acted,
   output = excluded.output, dispatch_nonce = excluded.dispatch_nonce,
   dispatched_at_us = excluded.dispatched_at_us, settle_at_us = excluded.settle_at_us,
@@ -53,16 +54,20 @@ on conflict (run_id, node) do update set
 
 -- name: put_payload
 -- A payload as its codec encoded it.
-insert into payloads (run_id, name, codec, key_id, body) values (?, ?, ?, ?, ?)
-on conflict (run_id, name) do update set
+insert into payloads (run_number, name, codec, key_id, body) values (?, ?, ?, ?, ?)
+on conflict (run_number, name) do update set
   codec = excluded.codec, key_id = excluded.key_id, body = excluded.body;
 
 -- name: insert_command_if_new
 -- No row where the command was carried out before.
-insert into commands (run_id, command_id, digest, version) values (?, ?, ?, ?)
-on conflict (run_id, command_id) do nothing;
+insert into commands (run_number, command_id, digest, version) values (?, ?, ?, ?)
+on conflict (run_number, command_id) do nothing;
+
+-- name: read_run_number
+-- Under which number the tables about a run know it.
+select run_number from runs where run_id = ? and scope_id = ?;
 
 -- name: insert_journal
 -- What happened, under the version it made.
-insert into journal (run_id, version, first_seq, at_us, nonce, entries, chain)
+insert into journal (run_number, version, first_seq, at_us, nonce, entries, chain)
 values (?, ?, ?, ?, ?, ?, ?);
