@@ -3,6 +3,7 @@ PYTHON ?= python3
 UV ?= uv
 TESTS ?= tests
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,7 +14,7 @@ PROJECT := $(INSTALL) --no-deps --no-build-isolation --editable .
 # pyright comes whole in its wheel and need not look for a newer one.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help venv dev demo test check format bench chaos lock clean
+.PHONY: help venv dev demo test check format bench bench-here chaos lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -40,8 +41,11 @@ format: $(VENV)/dev.stamp  ## put the code into its one form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/bench.stamp  ## run the benchmarks
-	$(BIN)/python -m benchmarks
+bench:  ## measure beside DBOS in .venv-bench; BENCH_ARGS=--quick is a short look
+	@$(MAKE) --no-print-directory VENV=$(VENV)-bench bench-here
+
+bench-here: $(VENV)/bench.stamp
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 chaos: $(VENV)/dev.stamp  ## the long runs: kills, cut connections, full disks
 	$(BIN)/python -m pytest -m chaos --timeout 0 $(PYTEST_ARGS) $(TESTS)
@@ -50,7 +54,7 @@ lock:  ## resolve the packages anew and write requirements.lock (needs uv)
 	UV=$(UV) $(PYTHON) scripts/lock.py $(LOCK_ARGS)
 
 clean:  ## remove the environment and every cache
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-bench .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(VENV)/created.stamp:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
