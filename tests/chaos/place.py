@@ -1,0 +1,73 @@
+"""Where one chaos test happens: a store that processes share, a ledger beside it, and gates."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+
+from mayura.runtime import open_store
+from mayura.runtime.ports import Store
+from tests.chaos.gates import Gate
+from tests.chaos.ledger import Ledger
+
+SEED_VARIABLE = "MAYURA_CHAOS_SEED"
+
+
+def chosen_seed(test_file: str) -> tuple[int, str]:
+    """The seed of this run of a test, and the command that repeats it."""
+    named = os.environ.get(SEED_VARIABLE)
+    seed = int(named) if named else int.from_bytes(os.urandom(4))
+    return seed, f"{SEED_VARIABLE}={seed} make test TESTS={test_file}"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Known to every process of a test; each opens the store for itself."""
+
+    url: str
+    folder: Path
+
+    @property
+    def kind(self) -> str:
+        """Which store it is."""
+        return self.url.partition(":")[0]
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.folder / "ledger.txt")
+
+    def gate(self, name: str) -> Gate:
+        """The gate of this name."""
+        return Gate(self.folder / f"gate-{name}")
+
+    async def open(self) -> Store:
+        """A store with connections of its own."""
+        return await open_store(self.url)
+
+    def dispatch_records(self) -> int:
+        """How many dispatch records there are, counted behind the store's back."""
+        return self.ask("select count(*) from dispatches")
+
+    def ask(self, question: str) -> int:
+        """One number that the database itself answers."""
+        if self.kind == "sqlite":
+            connection = sqlite3.connect(self.url.removeprefix("sqlite:///"))
+            try:
+                (number,) = connection.execute(question).fetchone()
+            finally:
+                connection.close()
+            return int(number)
+        return asyncio.run(_ask_postgres(self.url, question))
+
+
+async def _ask_postgres(url: str, question: str) -> int:
+    connection = await asyncpg.connect(url)
+    try:
+        return int(await connection.fetchval(question))
+    finally:
+        await connection.close()

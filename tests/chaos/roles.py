@@ -1,0 +1,101 @@
+"""What a driver process does: each role is an async function of the place it works at.
+
+`tests.chaos.processes` starts them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from mayura.runtime import Code, Engine, MayuraError, RunId, Snapshot
+from mayura.runtime.core.state import StepStatus
+from mayura.runtime.core.transitions import Person
+from tests.chaos.place import Place
+from tests.chaos.shop import BY_ID, POLICY, WORKFLOWS, Message, Order
+
+MARGIN_S: Final = 4.0
+"""How long after its timeout a call is settled here: a quarter of it is ample for a loaded machine,
+and all of it is not too long to wait for."""
+LOOK_AGAIN_S: Final = 0.02
+SWEEP_AGAIN_S: Final = 0.1
+
+
+@asynccontextmanager
+async def engine(place: Place, *, margin: float = MARGIN_S) -> AsyncIterator[Engine]:
+    """An engine over a store of this process' own."""
+    store = await place.open()
+    try:
+        async with Engine(
+            store,
+            workflows=WORKFLOWS,
+            policy=POLICY,
+            margin=margin,
+            verify_human=lambda name: Person(id=name),
+        ) as opened:
+            yield opened
+    finally:
+        await store.close()
+
+
+async def submit_and_drive(place: Place, workflow_id: str, keys: Sequence[str]) -> None:
+    """Submit a run under each key and drive them all, side by side, until each has settled."""
+    async with engine(place) as opened:
+        runs = [
+            (await opened.submit(BY_ID[workflow_id], Order(order_id=key), key=key)).id
+            for key in keys
+        ]
+        await asyncio.gather(*(finish(opened, run) for run in runs))
+
+
+async def drive(place: Place, runs: Collection[RunId]) -> None:
+    """Sweep until each of these runs of others has settled, saying yes to whatever is asked."""
+    async with engine(place) as opened:
+        left = list(runs)
+        while left:
+            await opened.run_once()
+            seen = [await opened.inspect(run) for run in left]
+            for each in seen:
+                await answer(opened, each, "ada", Message(sender=0, text="go on"))
+            left = [each.id for each in seen if not each.settled]
+            await asyncio.sleep(SWEEP_AGAIN_S)
+
+
+async def sweep(place: Place, run: RunId) -> None:
+    """Sweep, and drive one run, over and over; count the passes at the gate `passes`."""
+    async with engine(place) as opened:
+        while True:
+            await opened.run_once()
+            seen = await opened.run_until_settled(run)
+            place.gate("passes").arrive()
+            if seen.settled:
+                return
+
+
+async def finish(opened: Engine, run: RunId) -> Snapshot:
+    """Drive one run to its end; whoever or whatever it waits for comes at once."""
+    while not (seen := await opened.run_until_settled(run)).settled:
+        await answer(opened, seen, "ada", Message(sender=0, text="go on"))
+        await asyncio.sleep(LOOK_AGAIN_S)
+    return seen
+
+
+async def answer(opened: Engine, seen: Snapshot, person: str, message: Message) -> list[Code]:
+    """Approve and signal what the run waits for; the refusals that were met."""
+    met: list[Code] = []
+    for node, step in seen.steps.items():
+        if step.status is not StepStatus.WAITING:
+            continue
+        try:
+            if node == "message":
+                await opened.signal(seen.id, node, person, message.model_dump())
+            elif node != "timer":
+                request = await opened.approval_request(seen.id, node)
+                await opened.approve(seen.id, node, request.digest, credential=person)
+        except MayuraError as error:
+            # A request that was decided since it was seen is not there any more.
+            if error.code is not Code.NOT_FOUND:
+                met.append(error.code)
+    return met
