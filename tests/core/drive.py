@@ -98,7 +98,7 @@ class Drive:
         self, *moves: t.Transition, payloads: Mapping[PayloadName, JsonValue] | None = None
     ) -> None:
         """What happened and what follows from it, in one commit; refused: nothing changes."""
-        draft = Draft(self.run, self.now)
+        draft = Draft(self.run, self.now, 0.0)
         for move in moves:
             draft.apply(move)
         stored = {name: values.encode(value) for name, value in (payloads or {}).items()}

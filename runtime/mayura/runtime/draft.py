@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from time import monotonic
 from typing import cast
 
 from mayura.runtime.core import transitions as t
@@ -27,7 +26,7 @@ class Draft:
 
     before: Run
     now: Instant
-    started: float = field(default_factory=monotonic)  #: before anything was sent (G3)
+    started: float  #: monotonic time before anything was sent (G3)
     run: Run = field(init=False)
     events: list[dict[str, JsonValue]] = field(default_factory=list)
     touched: dict[NodeId, None] = field(default_factory=dict)

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextvars import copy_context
+from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
 from mayura.runtime.core.state import Instant, Run
@@ -212,7 +213,7 @@ class RunWriter:
     def _plan(
         self, intents: list[_Intent[object]]
     ) -> tuple[Draft, list[tuple[_Intent[object], object]]]:
-        draft = Draft(self.run, self._now or self._store.estimate())
+        draft = Draft(self.run, self._now or self._store.estimate(), monotonic())
         self._now = None
         results: list[tuple[_Intent[object], object]] = []
         for intent in intents:
@@ -232,7 +233,7 @@ class RunWriter:
     async def _until_answered(
         self, draft: Draft, write: RunWrite, intents: list[_Intent[object]]
     ) -> Won | Refused:
-        """Ask with the same nonce until the store says what happened (reliability.md, point 1)."""
+        """Ask with the same nonce until the store says what happened."""
         types = draft.event_types
         await write_faultpoints("before_commit", types)
         backoff_s = BACKOFF_S_MIN
