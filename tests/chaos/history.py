@@ -7,9 +7,9 @@ one question with a list of complaints; `tests/chaos/test_history.py` breaks eac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from mayura.runtime import MayuraError, RunId
 from mayura.runtime.core import values
@@ -20,6 +20,9 @@ from mayura.runtime.ids import NodeId, call_id_of
 from mayura.runtime.journal import verified_events
 from mayura.runtime.ports import JournalEntry, Store
 from tests.chaos.ledger import Entry, count
+from tests.chaos.place import Place
+
+Key = TypeVar("Key", bound=Hashable)
 
 ENDS: Final = {
     "step.succeeded": {"succeeded"},
@@ -100,6 +103,15 @@ async def read_history(store: Store, run_id: RunId, ledger: Sequence[Entry]) -> 
     done = tuple(entry for entry in ledger if entry.call_id.startswith(f"{run_id}/"))
     definition = from_manifest(values.decode(manifest))
     return History(loaded.run, definition, tuple(entries), done)
+
+
+async def read_all(place: Place, runs: Mapping[Key, RunId]) -> dict[Key, History]:
+    """The evidence about many runs, each under the name the test has for it."""
+    store = await place.open()
+    ledger = place.ledger.entries()
+    found = {key: await read_history(store, run, ledger) for key, run in runs.items()}
+    await store.close()
+    return found
 
 
 def complaints(history: History) -> list[str]:

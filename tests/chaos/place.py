@@ -10,7 +10,8 @@ from pathlib import Path
 
 import asyncpg
 
-from mayura.runtime import open_store
+from mayura.runtime import RunId, Scope, open_store
+from mayura.runtime.ids import run_id_of
 from mayura.runtime.ports import Store
 from tests.chaos.gates import Gate
 from tests.chaos.ledger import Ledger
@@ -23,6 +24,11 @@ def chosen_seed(test_file: str) -> tuple[int, str]:
     named = os.environ.get(SEED_VARIABLE)
     seed = int(named) if named else int.from_bytes(os.urandom(4))
     return seed, f"{SEED_VARIABLE}={seed} make test TESTS={test_file}"
+
+
+def run_of(key: str) -> RunId:
+    """The run that a key names, in every store alike."""
+    return run_id_of(Scope(), key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,13 @@ async def drive(place: Place, runs: Collection[RunId]) -> None:
             await asyncio.sleep(SWEEP_AGAIN_S)
 
 
+async def look_once(place: Place, run: RunId) -> None:
+    """Drive a run of others in one call, which must be enough."""
+    async with engine(place) as opened:
+        seen = await opened.run_until_settled(run)
+        assert seen.settled, seen.why
+
+
 async def sweep(place: Place, run: RunId) -> None:
     """Sweep, and drive one run, over and over; count the passes at the gate `passes`."""
     async with engine(place) as opened:

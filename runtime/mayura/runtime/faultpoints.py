@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 
-WRITE_KINDS = ("dispatch", "receipt", "completion")
+WRITE_KINDS = ("dispatch", "receipt", "completion", "settle")
 NAMES = (
     *(f"{kind}.{when}" for kind in WRITE_KINDS for when in ("before_commit", "committed")),
     "check.before",
@@ -41,6 +41,7 @@ async def write_faultpoints(when: str, event_types: Iterable[str]) -> None:
         "dispatch": "step.dispatching" in types,
         "receipt": "step.receipt" in types and not completes,
         "completion": bool(completes),
+        "settle": "step.abandoned" in types,
     }
     for kind in WRITE_KINDS:
         if kinds[kind]:
