@@ -104,7 +104,7 @@ class Creator:
         rows = await session.fetch(SQL["read_run"], self._scope_id, run_id)
         if not rows:
             raise MayuraError(Code.INTEGRITY_VIOLATION, f"Run {run_id} is half there.")
-        return run_in(run_id, rows[0]).run
+        return run_in(run_id, rows).run
 
 
 def create_parameters(

@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
-
 from mayura.runtime.errors import Code, MayuraError
 
 Meaning: TypeAlias = Literal["again", "offence", "unsure"]

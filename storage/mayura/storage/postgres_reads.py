@@ -18,7 +18,8 @@ from mayura.storage.postgres_limits import PAUSE_S_MAX, PAUSE_S_MIN, Limits
 from mayura.storage.postgres_sessions import SQL, Sessions
 from mayura.storage.rows import RUN_COLUMNS, run_of, step_of
 
-_STEPS: Final = len(RUN_COLUMNS)
+_NOW: Final = len(RUN_COLUMNS)
+_STEP: Final = _NOW + 1
 _BEFORE_ALL: Final = (-(2**63), "0" * 32)
 
 
@@ -55,7 +56,7 @@ class Reader:
 
     async def load(self, run_id: RunId) -> Loaded | None:
         rows = await self.ask("read_run", self._scope_id, run_id)
-        return run_in(run_id, rows[0]) if rows else None
+        return run_in(run_id, rows) if rows else None
 
     async def payloads(
         self, run_id: RunId, names: Collection[PayloadName]
@@ -136,7 +137,7 @@ async def ask(
     raise unavailable(met)
 
 
-def run_in(run_id: RunId, row: asyncpg.Record) -> Loaded:
-    """The run that a row of `read_run` holds."""
-    steps = dict(step_of(step) for step in row[_STEPS])
-    return Loaded(run_of(run_id, tuple(row), steps), instant_of(row[_STEPS + 1]))
+def run_in(run_id: RunId, rows: Sequence[asyncpg.Record]) -> Loaded:
+    """The run that the rows of `read_run` hold; at least one."""
+    steps = dict(step_of(tuple(row)[_STEP:]) for row in rows if row[_STEP] is not None)
+    return Loaded(run_of(run_id, tuple(rows[0]), steps), instant_of(rows[0][_NOW]))

@@ -17,7 +17,8 @@ with session as materialized (
 ), w as materialized (
   select w.*, w.fence is null or session.durable as durable,
     w.command_id is not null and exists (
-      select from commands c where c.run_id = w.run_id and c.command_id = w.command_id
+      select from commands c join runs r using (run_number)
+      where r.run_id = w.run_id and c.command_id = w.command_id
     ) as commanded
   from session cross join unnest(
     $4::uuid[], $5::bigint[], $6::uuid[], $7::bytea[], $8::text[], $9::bytea[],
@@ -30,13 +31,13 @@ with session as materialized (
     maximum_micros, spent_micros, reserved_micros, overrun_micros, paused_at_us, cancelled,
     result_code, wake_at_us, place)
 ), locked_now as materialized (
-  select w.*, r.event_seq + 1 as first_seq
+  select w.*, r.run_number, r.event_seq + 1 as first_seq
   from w join runs r on r.run_id = w.run_id and r.version = w.version - 1
     and r.scope_id is not distinct from $1 and r.claim_fence = coalesce(w.fence, r.claim_fence)
   where not $2 and w.durable and not w.commanded
   order by w.run_id for update of r skip locked
 ), locked_in_time as materialized (
-  select w.*, r.event_seq + 1 as first_seq
+  select w.*, r.run_number, r.event_seq + 1 as first_seq
   from w join runs r on r.run_id = w.run_id and r.version = w.version - 1
     and r.scope_id is not distinct from $1 and r.claim_fence = coalesce(w.fence, r.claim_fence)
   where $2 and w.durable and not w.commanded
@@ -77,11 +78,11 @@ with session as materialized (
     reserved_micros = g.reserved_micros, overrun_micros = g.overrun_micros,
     paused_at_us = g.paused_at_us, cancelled = g.cancelled, result_code = g.result_code,
     wake_at_us = g.wake_at_us
-  from commit cross join granted g where r.run_id = g.run_id
-  returning g.place, r.run_id, r.version, r.chain, r.last_at_us as at_us, g.first_seq, g.nonce,
+  from commit cross join granted g where r.run_number = g.run_number
+  returning g.place, r.run_number, r.version, r.chain, r.last_at_us as at_us, g.first_seq, g.nonce,
     g.entries, g.command_id, g.command_digest
 ), step as materialized (
-  select won.run_id, won.at_us, s.*
+  select won.run_number, won.at_us, s.*
   from unnest(
     $29::bigint[], $30::boolean[], $31::text[], $32::text[], $33::text[], $34::text[],
     $35::text[], $36::boolean[], $37::uuid[], $38::bigint[], $39::bigint[], $40::text[],
@@ -95,17 +96,17 @@ with session as materialized (
   join won using (place)
 ), put_step as (
   insert into steps (
-    run_id, node, status, code, cause, acted, output, dispatch_nonce, dispatched_at_us,
+    run_number, node, status, code, cause, acted, output, dispatch_nonce, dispatched_at_us,
     settle_at_us, settle_epoch, settle_wait_us, timeout_ms, input_digest, fence, receipt,
     contradiction, released, reserved_micros, charged_micros, detail)
-  select run_id, node, status, code, cause, acted, output, dispatch_nonce,
+  select run_number, node, status, code, cause, acted, output, dispatch_nonce,
     case when begins then at_us else dispatched_at_us end,
     case when begins then at_us + settle_wait_us else settle_at_us end,
     case when begins then '' else settle_epoch end,
     settle_wait_us, timeout_ms, input_digest, fence, receipt, contradiction, released,
     reserved_micros, charged_micros, detail
   from step
-  on conflict (run_id, node) do update set
+  on conflict (run_number, node) do update set
     status = excluded.status, code = excluded.code, cause = excluded.cause,
     acted = excluded.acted, output = excluded.output, dispatch_nonce = excluded.dispatch_nonce,
     dispatched_at_us = excluded.dispatched_at_us, settle_at_us = excluded.settle_at_us,
@@ -115,46 +116,45 @@ with session as materialized (
     released = excluded.released, reserved_micros = excluded.reserved_micros,
     charged_micros = excluded.charged_micros, detail = excluded.detail
 ), insert_dispatch as (
-  insert into dispatches (run_id, node, nonce, at_us)
-  select run_id, node, dispatch_nonce, at_us from step where begins
+  insert into dispatches (run_number, node, nonce, at_us)
+  select run_number, node, dispatch_nonce, at_us from step where begins
 ), put_payload as (
-  insert into payloads (run_id, name, codec, key_id, body)
-  select won.run_id, y.name, y.codec, y.key_id, y.body
+  insert into payloads (run_number, name, codec, key_id, body)
+  select won.run_number, y.name, y.codec, y.key_id, y.body
   from unnest($51::bigint[], $52::text[], $53::text[], $54::text[], $55::bytea[])
     as y (place, name, codec, key_id, body)
   join won using (place)
-  on conflict (run_id, name) do update set
+  on conflict (run_number, name) do update set
     codec = excluded.codec, key_id = excluded.key_id, body = excluded.body
 ), insert_command as (
-  insert into commands (run_id, command_id, digest, version)
-  select run_id, command_id, command_digest, version from won where command_id is not null
+  insert into commands (run_number, command_id, digest, version)
+  select run_number, command_id, command_digest, version from won where command_id is not null
 ), insert_journal as (
-  insert into journal (run_id, version, first_seq, at_us, nonce, entries, chain)
-  select run_id, version, first_seq, at_us, nonce, entries, chain from won
+  insert into journal (run_number, version, first_seq, at_us, nonce, entries, chain)
+  select run_number, version, first_seq, at_us, nonce, entries, chain from won
 )
 select
-  case
-    when won.place is not null then 'won'
-    when own.at_us is not null then 'won before'
-    when not w.durable then 'not_durable'
-    when r.version is distinct from w.version - 1 then 'lost'
-    when r.claim_fence <> w.fence then 'fenced'
-    when w.commanded then 'command'
-    when locked.place is not null then 'once'
-    else 'busy'
-  end,
-  coalesce(won.at_us, own.at_us)
-from w
-left join won using (place)
-left join locked using (place)
-left join lateral (
-  select j.at_us from journal j
-  where won.place is null and j.run_id = w.run_id and j.version = w.version and j.nonce = w.nonce
-) own on true
-left join lateral (
-  select r.version, r.claim_fence from runs r
-  where won.place is null and r.run_id = w.run_id and r.scope_id is not distinct from $1
-) r on true
+  case when won.place is not null then 'won' else coalesce((
+    select case
+      when exists (
+        select from journal j
+        where j.run_number = r.run_number and j.version = w.version and j.nonce = w.nonce
+      ) then 'won before'
+      when not w.durable then 'not_durable'
+      when r.version <> w.version - 1 then 'lost'
+      when r.claim_fence <> w.fence then 'fenced'
+      when w.commanded then 'command'
+      when w.place in (select place from locked) then 'once'
+      else 'busy'
+    end
+    from runs r where r.run_id = w.run_id and r.scope_id is not distinct from $1
+  ), 'lost') end,
+  case when won.place is not null then won.at_us else (
+    select j.at_us from runs r join journal j using (run_number)
+    where r.run_id = w.run_id and r.scope_id is not distinct from $1
+      and j.version = w.version and j.nonce = w.nonce
+  ) end
+from w left join won using (place)
 order by w.place;
 
 -- name: create_runs_if_new
@@ -190,13 +190,13 @@ with commit as materialized (
   join definitions d on d.digest = n.definition join policies p on p.digest = n.policy
   order by n.run_id
   on conflict do nothing
-  returning run_id, version, chain, created_at_us as at_us
+  returning run_number, run_id, version, chain, created_at_us as at_us
 ), put_payload as (
-  insert into payloads (run_id, name, codec, key_id, body)
-  select n.run_id, 'input', n.codec, n.key_id, n.body from made join n using (run_id)
+  insert into payloads (run_number, name, codec, key_id, body)
+  select made.run_number, 'input', n.codec, n.key_id, n.body from made join n using (run_id)
 ), insert_journal as (
-  insert into journal (run_id, version, first_seq, at_us, nonce, entries, chain)
-  select n.run_id, made.version, 1, made.at_us, n.nonce, n.entries, made.chain
+  insert into journal (run_number, version, first_seq, at_us, nonce, entries, chain)
+  select made.run_number, made.version, 1, made.at_us, n.nonce, n.entries, made.chain
   from made join n using (run_id)
 )
 select made.at_us from n left join made using (run_id) order by n.place;
@@ -206,7 +206,7 @@ select made.at_us from n left join made using (run_id) order by n.place;
 select uuid_send(r.run_id), r.submission, uuid_send(j.nonce)
 from unnest($2::text[]) with ordinality as asked (key, place)
 left join runs r on r.scope_id = $1 and r.key = asked.key
-left join journal j on j.run_id = r.run_id and j.version = 1
+left join journal j on j.run_number = r.run_number and j.version = 1
 order by asked.place;
 
 -- name: barrier
