@@ -45,7 +45,7 @@ class Cancellation:
         return self._flag.is_set()
 
     def set(self) -> None:
-        """Tell the tool; it is a request, never a kill (guarantee.md, "What is not promised")."""
+        """Tell the tool; it is a request, never a kill (docs: the guarantee)."""
         self._flag.set()
         for loop, event in tuple(self._waiters):
             if not loop.is_closed():

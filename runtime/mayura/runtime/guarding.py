@@ -1,4 +1,4 @@
-"""Asks a tool's guards, all at once, and fails closed (facts 1.4)."""
+"""Asks a tool's guards, all at once, and fails closed."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ async def verified(
     """The person behind a command, or PERMISSION_DENIED.
 
     Without a credential the command counts as *unverified*, by the name in `unverified`, which
-    only a policy that says `unverified_people` accepts (model.md, "People").
+    only a policy that says `unverified_people` accepts (docs: the model, "People").
     """
     if credential is None:
         if unverified is not None and policy.unverified_people:

@@ -173,7 +173,7 @@ class Store(Protocol):
         ...
 
     async def now(self) -> Instant:
-        """The store's clocks: the database's time on PostgreSQL (model.md, "Times")."""
+        """The store's clocks: the database's time on PostgreSQL (docs: the model, "Times")."""
         ...
 
     def estimate(self) -> Instant:

@@ -8,9 +8,7 @@ from typing import Literal, TypeAlias
 
 from mayura.runtime.ids import NodeId
 
-JsonValue: TypeAlias = (
-    "None | bool | int | float | str | list[JsonValue] | dict[str, JsonValue]"
-)
+JsonValue: TypeAlias = "None | bool | int | float | str | list[JsonValue] | dict[str, JsonValue]"
 Effects: TypeAlias = Literal["none", "read", "write", "host"]
 HumanKind: TypeAlias = Literal["information", "correction", "plan_selection"]
 Path: TypeAlias = tuple[str | int, ...]

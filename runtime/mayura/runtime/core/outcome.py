@@ -52,7 +52,7 @@ def evidence(
 ) -> Evidence:
     """The receipt of a call that ended so and reported that it cost so much (None: nothing).
 
-    A refusal after usage was reported is an ordinary exception: it did something (facts 1.2).
+    A refusal after usage was reported is an ordinary exception: it did something.
     """
     if ending == "refused" and (known_micros is not None or unknown_micros > 0):
         ending = "raised"
@@ -124,7 +124,7 @@ def abandoned(spec: ToolSpec, step: Step) -> tuple[Outcome, int | None]:
 
 
 def of_run(statuses: frozenset[StepStatus], *, cancelled: bool) -> RunStatus:
-    """The settled status is that of the worst step: unknown > blocked > failed (model.md)."""
+    """The settled status is that of the worst step: unknown > blocked > failed."""
     if cancelled:
         return RunStatus.CANCELLED
     if StepStatus.UNKNOWN in statuses:
