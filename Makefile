@@ -14,7 +14,7 @@ PROJECT := $(INSTALL) --no-deps --no-build-isolation --editable .
 # pyright comes whole in its wheel and need not look for a newer one.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help venv dev demo test check format bench bench-here chaos lock clean
+.PHONY: help venv dev demo test check versions format bench bench-here chaos lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -36,6 +36,9 @@ check: $(VENV)/dev.stamp  ## lint, formatting, types (mypy and pyright), import 
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+versions: $(VENV)/dev.stamp  ## golden digests under several versions of pydantic (needs an index)
+	$(BIN)/python scripts/pydantic_versions.py
 
 format: $(VENV)/dev.stamp  ## put the code into its one form
 	$(BIN)/ruff check --fix .

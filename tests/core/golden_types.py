@@ -152,7 +152,8 @@ class Everything(BaseModel):
     hour: time | None = None
     lasts: timedelta = timedelta(minutes=5)
     colour: Colour = Colour.RED
-    levels: set[Level] = set()
+    levels: set[Level] = {Level.LOW, Level.HIGH}
+    words: frozenset[str] = frozenset({"a", "b", "c"})
     raw: bytes = b""
     key: UUID
     names: dict[str, int]
