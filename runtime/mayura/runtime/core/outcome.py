@@ -1,4 +1,4 @@
-"""How a call ended, and what that makes of its step: the seed's table, amended by G10."""
+"""How a call ended, and what that makes of its step (G4, G9, G10)."""
 
 from __future__ import annotations
 
