@@ -54,7 +54,7 @@ from mayura.runtime.draft import Draft
 from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.faultpoints import faultpoint
 from mayura.runtime.guarding import guard_verdict
-from mayura.runtime.ids import Nonce, PayloadName
+from mayura.runtime.ids import CallId, Nonce, PayloadName
 from mayura.runtime.invoke import Body, Ended, enter, wait
 from mayura.runtime.loaded import AnyTool
 from mayura.runtime.ports import CallRef, LastCheck, Store
@@ -99,6 +99,11 @@ class StepCall:
         self._writer = writer
         self._store = store
         self._body: Body | None = None
+
+    @property
+    def call_id(self) -> CallId:
+        """Under which the tool knows this call."""
+        return self._x.call.call_id
 
     @property
     def body(self) -> Body | None:

@@ -11,37 +11,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from typing import Literal
 
 from mayura.runtime.admission import Admission
 from mayura.runtime.call import Call
 from mayura.runtime.core import decision, values
 from mayura.runtime.core import transitions as t
 from mayura.runtime.core.budget import affordable
-from mayura.runtime.core.deadlines import settle_wait_us
+from mayura.runtime.core.deadlines import due_steps, settle_wait_us
 from mayura.runtime.core.decision import Ready, View
-from mayura.runtime.core.definition import Definition, JsonValue
-from mayura.runtime.core.policy import Policy
+from mayura.runtime.core.definition import JsonValue
 from mayura.runtime.core.state import Acted, Deadline, Dispatch
 from mayura.runtime.dispatch import Dispatched, StepCall
 from mayura.runtime.draft import Draft
 from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ids import NodeId, Nonce, PayloadName, call_id_of, new_nonce
-from mayura.runtime.loaded import AnyWorkflow
+from mayura.runtime.loaded import Pinned
 from mayura.runtime.ports import OnceClaim, Refused, RunWrite
 from mayura.runtime.process import Process
-from mayura.runtime.run_writer import RunWriter
+from mayura.runtime.run_writer import RunWriter, stopped
 
 _log = logging.getLogger("mayura.runtime")
-
-
-@dataclass(frozen=True, slots=True)
-class Pinned:
-    """The exact definition and policy of a run, and the code if it is loaded (G12)."""
-
-    definition: Definition
-    policy: Policy
-    workflow: AnyWorkflow | None
 
 
 class RunDriver:
@@ -60,6 +50,7 @@ class RunDriver:
         self._frontier: dict[NodeId, None] = {}
         self._positions = {node.id: i for i, node in enumerate(pinned.definition.nodes)}
         self._driving = False
+        self._asking = 0  #: callers of `until_rest`
         self._loading = 0
         self._fence = writer.run.fence
         self._just_read = True
@@ -85,7 +76,8 @@ class RunDriver:
         """Start what can start, until nothing is left to do now.
 
         Raises what stopped it (a store that does not answer, a store that would lose a dispatch).
-        Calls that are in hand then go on and store their receipts all the same.
+        Once nobody asks any more nothing new is started; calls that are in hand go on and store
+        their receipts all the same.
         """
         if self.pinned.workflow is not None and not self._process.closing:
             self._driving = True
@@ -93,13 +85,24 @@ class RunDriver:
         self._look_everywhere()
         self.writer.poke(fresh=not self._just_read)
         self._just_read = False
-        while not self.resting:
-            self._moved.clear()
-            await self._moved.wait()
-            if self._unreachable is not None:
-                raise self._unreachable
+        self._asking += 1
+        try:
+            while not self.resting:
+                self._moved.clear()
+                await self._moved.wait()
+                if self._unreachable is not None:
+                    raise self._unreachable
+        finally:
+            self._asking -= 1
+            if not self._asking:
+                self.stop_driving()
         if self._stopped is not None:
             raise self._stopped
+
+    def stop_driving(self) -> None:
+        """Start nothing more; keep the books of what is in hand."""
+        self._driving = False
+        self._check_rest()
 
     def tell_cancelled(self) -> None:
         """Signal the calls in hand once the run is cancelled; their steps end as they would."""
@@ -153,6 +156,14 @@ class RunDriver:
             self._stop(MayuraError(Code.INVALID_CONFIG, f"no call is begun: {refused.remedy}"))
         self._look_everywhere()
 
+    def dropped(self, draft: Draft) -> None:
+        """Nothing of `draft` is or will be stored: give back what it took."""
+        for node in draft.dispatches:
+            dispatch = draft.run.step(node).dispatch
+            if dispatch is not None:
+                self._give_up(dispatch.nonce)
+        self._look_everywhere()
+
     def reread(self) -> None:
         """Another process may have moved the run: look at everything again."""
         self._look_everywhere()
@@ -167,7 +178,9 @@ class RunDriver:
         self._moved.set()
 
     def broken(self, error: BaseException) -> None:
-        self._stop(error)
+        for nonce in tuple(self._attempts):
+            self._give_up(nonce)
+        self._stop(error if isinstance(error, Exception) else stopped())
 
     # --- deciding ---------------------------------------------------------------------------
 
@@ -193,8 +206,9 @@ class RunDriver:
     def _decide(self, draft: Draft) -> bool:
         """Apply what follows until nothing does; whether something more could start here."""
         due_now = False
+        later: list[NodeId] = []
         self._unstored = {name: values.decode(body) for name, body in draft.payloads.items()}
-        for node in tuple(draft.touched):
+        for node in (*draft.touched, *due_steps(draft.run, draft.now, self._process.in_flight)):
             self._reach(node)
         while self._frontier:
             reached = sorted(self._frontier, key=self._positions.__getitem__)
@@ -205,14 +219,20 @@ class RunDriver:
             missing = self._missing(decision.wanted(self.pinned.definition, draft.run, nodes))
             if missing and self._driving:
                 self._load(missing, nodes)
-                return True
+                due_now = True
+                break
             decided = decision.decide(self._view(draft), nodes)
             due_now = due_now or decided.unstarted
             for transition in decided.transitions:
                 draft.apply(transition)
                 self._reach(transition.node)  # type: ignore[union-attr]  # decide moves steps only
             for ready in decided.ready:
-                due_now = not self._admit(draft, ready) or due_now
+                verdict = self._admit(draft, ready)
+                due_now = due_now or verdict != "go"
+                if verdict == "next":
+                    later.append(ready.node.id)
+        for node in later:
+            self._again(node)
         return due_now or self._admission.waiting
 
     def _rest(self, draft: Draft, *, due_now: bool) -> None:
@@ -223,33 +243,29 @@ class RunDriver:
 
     # --- admitting and dispatching ----------------------------------------------------------
 
-    def _admit(self, draft: Draft, ready: Ready) -> bool:
-        """Put a ready call into the draft if nothing stands in its way; False: not yet."""
+    def _admit(self, draft: Draft, ready: Ready) -> Literal["go", "held", "next"]:
+        """Put a ready call into the draft if nothing stands in its way."""
         if self._process.closing or draft.run.fence != self._fence or self._stopped is not None:
-            return False
+            return "held"
         workflow = self.pinned.workflow
         assert workflow is not None
         node, tool = ready.node, workflow.tool(ready.node.id)
         if ready.ask is None and not affordable(draft.run, node.tool.cost_micros):
             draft.apply(t.Block(node.id, Code.BUDGET_EXCEEDED))  # a sibling took it just now
             self._reach(node.id)
-            return True
+            return "go"
         once = self._process.once_digest(node, ready.input)
         call = self._new_call(ready, draft, once)
         verdict = self._admission.admit(ready, tool, call, once, draft)
         if isinstance(verdict, t.Block):
             draft.apply(verdict)
             self._reach(node.id)
-            return True
-        if verdict != "go":
-            if verdict == "next":
-                self._again(node.id)
-            return False
-        if ready.ask is not None:
+            return "go"
+        if verdict == "go" and ready.ask is not None:
             draft.apply(ready.ask)
-            return True
-        self._write_ahead(draft, ready, call, once)
-        return True
+        elif verdict == "go":
+            self._write_ahead(draft, ready, call, once)
+        return verdict
 
     def _new_call(self, ready: Ready, draft: Draft, once: bytes | None) -> Call:
         run_id, node = draft.run.run_id, ready.node
@@ -313,25 +329,21 @@ class RunDriver:
     async def _carry(self, call: StepCall, dispatched: Dispatched) -> None:
         try:
             await call.run()
-        except MayuraError as error:
-            _log.error(
-                "call %s ended without its completion stored: %s",
-                dispatched.call.call_id,
-                error.code,
-            )
+        except Exception as error:  # noqa: BLE001 - whatever it was, the step is settled at its deadline
+            _log.error("call %s ended without its completion stored", call.call_id, exc_info=error)
             self._stop(error)
         finally:
             self._process.in_flight.leave(dispatched.nonce)
             self._calls.pop(dispatched.node.id, None)
-            self._check_rest()
             if call.body is not None and not call.body.ended.done():
+                self.users += 1  # now: whoever comes meanwhile must find this driver
                 self._process.start(self._outlive(call, dispatched), self.writer.context)
             else:
                 self._admission.release(dispatched.tool)
+            self._check_rest()
 
     async def _outlive(self, call: StepCall, dispatched: Dispatched) -> None:
         """A body that ignores its timeout keeps its slot until it has ended."""
-        self.users += 1
         try:
             await call.merge_late()
         finally:
@@ -351,26 +363,24 @@ class RunDriver:
     async def _read(self, names: Collection[PayloadName], nodes: Iterable[NodeId]) -> None:
         try:
             found = await self._process.store.payloads(self.writer.run_id, names)
-        except MayuraError as error:
+            if absent := sorted(set(names) - found.keys()):
+                text = f"run {self.writer.run_id} lacks the stored value {absent[0]!r}"
+                raise MayuraError(Code.INTEGRITY_VIOLATION, text)
+            self._payloads.update({name: values.decode(body) for name, body in found.items()})
+        except Exception as error:  # noqa: BLE001 - reaches whoever drives the run; nothing is decided
             self._loading -= 1
             self._stop(error)
             return
         self._loading -= 1
-        if absent := sorted(set(names) - found.keys()):
-            text = f"run {self.writer.run_id} lacks the stored value {absent[0]!r}"
-            self._stop(MayuraError(Code.INTEGRITY_VIOLATION, text))
-            return
-        for name, body in found.items():
-            self._payloads[name] = values.decode(body)
-        for node in nodes:
-            self._frontier[node] = None
+        self._frontier.update(dict.fromkeys(nodes))
         self.writer.poke()
 
     # --- resting ----------------------------------------------------------------------------
 
     def _again(self, node: NodeId) -> None:
         self._frontier[node] = None
-        self.writer.poke()
+        if self._driving:
+            self.writer.poke()
 
     def _stop(self, error: BaseException) -> None:
         self._stopped = error

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from mayura.runtime.core.code import Code
+from mayura.runtime.core.definition import Definition
+from mayura.runtime.core.policy import Policy
 from mayura.runtime.core.tool import Tool
 from mayura.runtime.ids import NodeId
 
@@ -23,3 +26,12 @@ class AnyWorkflow(Code, Protocol):
     def tool(self, node: NodeId) -> AnyTool:
         """The tool behind a tool node."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """The exact definition and policy of a run, and the code if it is loaded (G12)."""
+
+    definition: Definition
+    policy: Policy
+    workflow: AnyWorkflow | None

@@ -9,9 +9,8 @@ from mayura.runtime.core.definition import Definition, ToolNode
 from mayura.runtime.core.manifest import from_manifest, to_manifest
 from mayura.runtime.core.policy import Policy
 from mayura.runtime.core.state import Run
-from mayura.runtime.driver import Pinned
 from mayura.runtime.errors import Code, MayuraError
-from mayura.runtime.loaded import AnyWorkflow
+from mayura.runtime.loaded import AnyWorkflow, Pinned
 from mayura.runtime.ports import Store
 
 PREVIOUS_POLICIES_MAX = 16

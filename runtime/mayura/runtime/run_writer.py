@@ -45,6 +45,10 @@ class Follower(Protocol):
         """The draft is not stored; `writer.run` is what is."""
         ...
 
+    def dropped(self, draft: Draft) -> None:
+        """The draft cannot be stored, and nothing of it was."""
+        ...
+
     def unreachable(self, error: MayuraError) -> None:
         """The store does not answer; the writer goes on asking."""
         ...
@@ -92,6 +96,7 @@ class RunWriter:
         self._poked = False
         self._stale = False  #: read the run again before the next transition
         self._now: Instant | None = None  #: the store's time of a reading just made
+        self._commander: _Intent[object] | None = None  #: whose command the draft carries
         self._pump: asyncio.Task[None] | None = None
 
     @property
@@ -126,10 +131,11 @@ class RunWriter:
         self._stale = self._stale or fresh
         self._start()
 
-    def abandon(self) -> None:
+    def abandon(self) -> asyncio.Task[None] | None:
         """Stop asking the store: the process ends. What was not written stays unwritten."""
         if self._pump is not None:
             self._pump.cancel()
+        return self._pump
 
     def _start(self) -> None:
         if self._pump is None:
@@ -147,7 +153,7 @@ class RunWriter:
             # Whoever waits must hear that the writer stopped, or they wait for ever.
             self._pump = None
             for intent in (*intents, *self._intents):
-                intent.fail(error if isinstance(error, Exception) else _stopped())
+                intent.fail(error if isinstance(error, Exception) else stopped())
             self._intents = []
             if self.follower is not None:
                 self.follower.broken(error)
@@ -166,14 +172,16 @@ class RunWriter:
             if self._stale or any(i.fresh for i in intents):
                 await self._reload(intents)
             draft, results = self._plan(intents)
-            if follower is not None:
-                await follower.advance(draft)
-            if not draft.changed:
-                break
-            write = draft.build(new_nonce())
             try:
+                if follower is not None:
+                    await follower.advance(draft)
+                if not draft.changed:
+                    break
+                write = draft.build(new_nonce())
                 answer = await self._until_answered(draft, write, intents)
-            except MayuraError as offence:
+            except Exception as offence:  # noqa: BLE001 - whoever is at fault, it is not the evidence
+                if self.follower is not None:
+                    self.follower.dropped(draft)
                 await self._apart(intents, offence, alone=alone)
                 return
             if isinstance(answer, Won):
@@ -181,20 +189,27 @@ class RunWriter:
                 if self.follower is not None:
                     self.follower.won(draft, write)
                 break
-            self._stale = answer.reason in ("lost", "fenced")
-            if self._stale:
-                await self._reload(intents)
-            elif answer.reason == "command":
-                self._fail_command(intents)
-            if self.follower is not None:
-                self.follower.refused(draft, write, answer)
+            await self._lose(draft, write, answer, intents)
         for intent, result in results:
             intent.done(result)
 
-    async def _apart(
-        self, intents: list[_Intent[object]], offence: MayuraError, *, alone: bool
+    async def _lose(
+        self, draft: Draft, write: RunWrite, answer: Refused, intents: list[_Intent[object]]
     ) -> None:
-        """The store refuses a transition for what it holds: find the part whose fault it is.
+        """Certainly not committed: find out what the run is now before anybody is asked again."""
+        self._stale = answer.reason in ("lost", "fenced")
+        if self._stale:
+            await self._reload(intents)
+        elif answer.reason == "command" and self._commander is not None:
+            text = "another process is carrying out this command; read"
+            self._commander.fail(MayuraError(Code.CONFLICT, text))
+        if self.follower is not None:
+            self.follower.refused(draft, write, answer)
+
+    async def _apart(
+        self, intents: list[_Intent[object]], offence: Exception, *, alone: bool
+    ) -> None:
+        """A transition cannot be stored for what it holds: find the part whose fault it is.
 
         First without what the follower added, then plan by plan, so that evidence never falls
         with somebody else's mistake.
@@ -214,18 +229,21 @@ class RunWriter:
         self, intents: list[_Intent[object]]
     ) -> tuple[Draft, list[tuple[_Intent[object], object]]]:
         draft = Draft(self.run, self._now or self._store.estimate(), monotonic())
-        self._now = None
+        self._now = self._commander = None
         results: list[tuple[_Intent[object], object]] = []
-        for intent in intents:
+        for intent in tuple(intents):
             if intent.future.done():
                 continue
             mark = draft.mark()
             try:
                 results.append((intent, intent.plan(draft)))
+                if draft.command is not mark.command:
+                    self._commander = intent
             except Postponed:
                 draft = mark
+                intents.remove(intent)
                 self._intents.append(intent)
-            except MayuraError as refusal:
+            except Exception as refusal:  # noqa: BLE001 - one caller's mistake is nobody else's
                 draft = mark
                 intent.fail(refusal)
         return draft, results
@@ -240,7 +258,7 @@ class RunWriter:
         while True:
             try:
                 answer = await self._store.write(write)
-            except MayuraError as error:
+            except Exception as error:  # noqa: BLE001 - only a certain no ends the asking
                 backoff_s = await self._again(error, intents, backoff_s)
                 continue
             if isinstance(answer, Won):
@@ -252,7 +270,7 @@ class RunWriter:
         while True:
             try:
                 loaded = await self._store.load(self.run_id)
-            except MayuraError as error:
+            except Exception as error:  # noqa: BLE001 - only a certain no ends the asking
                 backoff_s = await self._again(error, intents, backoff_s)
                 continue
             if loaded is None:
@@ -265,10 +283,13 @@ class RunWriter:
             return
 
     async def _again(
-        self, error: MayuraError, intents: list[_Intent[object]], backoff_s: float
+        self, error: Exception, intents: list[_Intent[object]], backoff_s: float
     ) -> float:
-        """Wait before asking a store that did not answer again; anything else is raised."""
-        if error.code is not Code.STORAGE_UNAVAILABLE:
+        """Wait before asking a store that did not answer again; a certain no is raised."""
+        if not isinstance(error, MayuraError):
+            _log.error("the store failed on run %s", self.run_id, exc_info=error)
+            error = MayuraError(Code.STORAGE_UNAVAILABLE, "the store failed; its log says how")
+        elif error.code is not Code.STORAGE_UNAVAILABLE:
             raise error
         for intent in (*intents, *self._intents):
             if not intent.patient:
@@ -278,12 +299,7 @@ class RunWriter:
         await asyncio.sleep(backoff_s)
         return min(BACKOFF_S_MAX, backoff_s * 2)
 
-    def _fail_command(self, intents: list[_Intent[object]]) -> None:
-        error = MayuraError(Code.CONFLICT, "another process is carrying out this command; read")
-        for intent in intents:
-            if not intent.patient:
-                intent.fail(error)
 
-
-def _stopped() -> MayuraError:
+def stopped() -> MayuraError:
+    """What whoever waits for a write is told when the engine ends first."""
     return MayuraError(Code.STORAGE_UNAVAILABLE, "the engine was stopped before this was written")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 from collections.abc import Awaitable, Callable
 from importlib.metadata import entry_points
@@ -22,7 +23,12 @@ async def open_store(
     The caller closes it. `migrate`: bring its tables up to this release first. Raises
     INVALID_CONFIG for a scheme no installed store has, and what the store says of its URL.
     """
-    scheme = url.partition(":")[0]
+    # What is installed, and its code, are read from files: not on the loop.
+    opener = await asyncio.to_thread(_opener, url.partition(":")[0])
+    return await opener(url, scope=scope or Scope(), environment=environment, migrate=migrate)
+
+
+def _opener(scheme: str) -> Callable[..., Awaitable[Store]]:
     found = {point.name: point for point in entry_points(group=GROUP)}
     if scheme not in found:
         near = difflib.get_close_matches(scheme, found, 1)
@@ -31,5 +37,4 @@ async def open_store(
         raise MayuraError(
             Code.INVALID_CONFIG, f"no store has the URL scheme {scheme!r}{hint} (known: {known})"
         )
-    opener = cast(Callable[..., Awaitable[Store]], found[scheme].load())
-    return await opener(url, scope=scope or Scope(), environment=environment, migrate=migrate)
+    return cast(Callable[..., Awaitable[Store]], found[scheme].load())

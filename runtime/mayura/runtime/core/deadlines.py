@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from mayura.runtime.core.code import Invalid
@@ -18,6 +18,7 @@ from mayura.runtime.core.state import (
     StepStatus,
     Timer,
 )
+from mayura.runtime.ids import NodeId, Nonce
 
 ABANDONED_MARGIN_MS = 60_000
 LAST_CHECK_MARGIN_SHARE = 4  #: a dispatch older than margin / 4 is declined (G3)
@@ -88,6 +89,21 @@ def _wakes(run: Run, now: Instant) -> Iterable[int]:
             due = due_us(step)
             if due is not None:
                 yield due
+
+
+def due_steps(run: Run, now: Instant, own: Collection[Nonce]) -> Iterator[NodeId]:
+    """The steps whose time has come: whoever writes next looks at them too, not only at its own.
+
+    `own`: calls that this process still has in hand (G9).
+    """
+    for name, step in run.steps.items():
+        call = step.dispatch if step.status is StepStatus.DISPATCHING else None
+        if call is not None and call.nonce not in own and passed(call.settle, now):
+            yield name
+        elif step.status is StepStatus.WAITING and run.paused_at_us is None:
+            due = due_us(step)
+            if due is not None and now.wall_us >= due:
+                yield name
 
 
 def kept_wake_us(stored_us: int | None, wanted_us: int | None, now: Instant) -> int | None:
