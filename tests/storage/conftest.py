@@ -18,7 +18,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
         return MemoryPlace()
     if request.param == "sqlite":
         return SqlitePlace(tmp_path / "runs.db")
-    pytest.importorskip("mayura.storage.postgres")
     return PostgresPlace(request.getfixturevalue("postgres_url"))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
@@ -13,7 +12,7 @@ import asyncpg
 
 from mayura.runtime.ids import Scope
 from mayura.runtime.ports import Store
-from mayura.storage import sqlite
+from mayura.storage import postgres, sqlite
 from mayura.storage.memory import MemoryStore
 from mayura.storage.memory_database import MemoryDatabase
 
@@ -82,9 +81,7 @@ class PostgresPlace:
     url: str
 
     async def open(self, scope: Scope = SCOPE, environment: str = "test") -> Store:
-        postgres = import_module("mayura.storage.postgres")
-        store: Store = await postgres.open_store(self.url, scope=scope, environment=environment)
-        return store
+        return await postgres.open_store(self.url, scope=scope, environment=environment)
 
     async def open_forgetful(self) -> Store:
         name = self.url.rpartition("/")[2].partition("?")[0]

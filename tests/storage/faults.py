@@ -1,0 +1,76 @@
+"""A disk that errs: connections to a file whose statements fail as they are told to."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import pytest
+
+ERRORS = {
+    "SQLITE_IOERR_FSYNC": (sqlite3.OperationalError, 1034),
+    "SQLITE_IOERR_READ": (sqlite3.OperationalError, 266),
+    "SQLITE_FULL": (sqlite3.OperationalError, 13),
+    "SQLITE_BUSY": (sqlite3.OperationalError, 5),
+}
+
+
+def error_of(name: str) -> sqlite3.Error:
+    """The error as the driver raises it."""
+    kind, code = ERRORS[name]
+    error = kind(name)
+    error.sqlite_errorname = name
+    error.sqlite_errorcode = code
+    return error
+
+
+@dataclass
+class Disk:
+    """What happens to the next statements that begin with a word; None: nothing."""
+
+    before: dict[str, list[sqlite3.Error | None]] = field(default_factory=dict)  #: instead of it
+    after: dict[str, list[sqlite3.Error | None]] = field(default_factory=dict)  #: when it is done
+    opened: int = 0
+
+    def execute(self, sql: str, carry_out: Callable[[], sqlite3.Cursor]) -> sqlite3.Cursor:
+        word = sql.split(maxsplit=1)[0].rstrip(";").lower()
+        _raise_next(self.before.get(word))
+        cursor = carry_out()
+        _raise_next(self.after.get(word))
+        return cursor
+
+
+def _raise_next(errors: list[sqlite3.Error | None] | None) -> None:
+    error = errors.pop(0) if errors else None
+    if error is not None:
+        raise error
+
+
+class FaultyConnection(sqlite3.Connection):
+    """Asks the disk about every single statement."""
+
+    disk: Disk
+
+    def execute(self, sql: str, parameters: object = (), /) -> sqlite3.Cursor:
+        carry_out = partial(super().execute, sql, parameters)  # type: ignore[arg-type]
+        return self.disk.execute(sql, carry_out)
+
+
+def faulty_disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    """From now on every connection is to this disk."""
+    disk, connect = Disk(), sqlite3.connect
+
+    def connect_to_disk(*arguments: object, **options: object) -> sqlite3.Connection:
+        connection: FaultyConnection = connect(
+            *arguments,
+            **options,
+            factory=FaultyConnection,  # type: ignore[call-overload]
+        )
+        connection.disk = disk
+        disk.opened += 1
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", connect_to_disk)
+    return disk
