@@ -45,3 +45,10 @@ class Gate:
                 return False
             await asyncio.sleep(LOOK_AGAIN_S)
         return True
+
+    def until(self, parties: int, *, within_s: float = 30.0) -> None:
+        """Wait like `opened`, in a test; raises AssertionError where not enough have come."""
+        give_up_at = time.monotonic() + within_s
+        while (arrived := self.arrived()) < parties:
+            assert time.monotonic() < give_up_at, f"{arrived} of {parties} at {self.path.name}"
+            time.sleep(LOOK_AGAIN_S)

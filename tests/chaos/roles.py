@@ -8,19 +8,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 from mayura.runtime import Code, Engine, MayuraError, RunId, Snapshot
+from mayura.runtime.core.deadlines import passed
 from mayura.runtime.core.state import StepStatus
 from mayura.runtime.core.transitions import Person
+from tests.chaos.gates import Gate
 from tests.chaos.place import Place
-from tests.chaos.shop import BY_ID, POLICY, WORKFLOWS, Message, Order
+from tests.chaos.shop import BY_ID, POLICY, WORKFLOWS, Message, Order, here
 
 MARGIN_S: Final = 4.0
 """How long after its timeout a call is settled here: a quarter of it is ample for a loaded machine,
 and all of it is not too long to wait for."""
 LOOK_AGAIN_S: Final = 0.02
 SWEEP_AGAIN_S: Final = 0.1
+STARTS_WITHIN_S: Final = 30.0
 
 
 @asynccontextmanager
@@ -63,6 +67,18 @@ async def drive(place: Place, runs: Collection[RunId]) -> None:
             await asyncio.sleep(SWEEP_AGAIN_S)
 
 
+async def drive_one(place: Place, run: RunId) -> None:
+    """Drive one run of others, and nothing else, until it has settled."""
+    async with engine(place) as opened:
+        await finish(opened, run)
+
+
+async def look_at(place: Place, run: RunId) -> None:
+    """Drive a run of others in one call, whatever that leads to."""
+    async with engine(place) as opened:
+        await opened.run_until_settled(run)
+
+
 async def look_once(place: Place, run: RunId) -> None:
     """Drive a run of others in one call, which must be enough."""
     async with engine(place) as opened:
@@ -70,15 +86,42 @@ async def look_once(place: Place, run: RunId) -> None:
         assert seen.settled, seen.why
 
 
-async def sweep(place: Place, run: RunId) -> None:
-    """Sweep, and drive one run, over and over; count the passes at the gate `passes`."""
+async def settle_together(place: Place, runs: Sequence[RunId], settlers: int) -> None:
+    """Settle each of these abandoned runs at the same moment as all the other settlers."""
     async with engine(place) as opened:
-        while True:
-            await opened.run_once()
+        for run in runs:
+            await until_abandoned(place, run)
+            await place.gate(f"{run}-start").meet(settlers, within_s=STARTS_WITHIN_S)
+            here.faults.next_round(partial(_gate_of, place, run))
             seen = await opened.run_until_settled(run)
+            assert seen.settled, seen.why
+
+
+async def sweep(place: Place, run: RunId) -> None:
+    """Sweep, and drive one run, over and over until it has settled; count the passes."""
+    async with engine(place) as opened:
+        settled = False
+        while not settled:
+            await opened.run_once()
+            settled = (await opened.run_until_settled(run)).settled
             place.gate("passes").arrive()
-            if seen.settled:
+
+
+def _gate_of(place: Place, run: RunId, point: str) -> Gate:
+    return place.gate(f"{run}-{point}")
+
+
+async def until_abandoned(place: Place, run: RunId) -> None:
+    """Wait until the settle deadline of the run's calls is over, by the store's own clock."""
+    store = await place.open()
+    try:
+        while loaded := await store.load(run):
+            calls = [step.dispatch for step in loaded.run.steps.values() if step.dispatch]
+            if all(passed(call.settle, loaded.now) for call in calls):
                 return
+            await asyncio.sleep(LOOK_AGAIN_S)
+    finally:
+        await store.close()
 
 
 async def finish(opened: Engine, run: RunId) -> Snapshot:

@@ -23,6 +23,15 @@ LONG_TIMEOUT_S: Final = 20.0
 CHAIN: Final = ("one", "two", "three", "four")
 
 
+OUTSIDE: Final = """\
+printf . >>"{started}"
+for _ in $(seq 3000); do [ -e "{released}" ] && break; sleep 0.02; done
+echo "{line}" >>"{ledger}"
+printf . >>"{acted}"
+"""
+"""What goes on in a process that a tool started; it gives up waiting after a minute."""
+
+
 class Order(BaseModel):
     """What a run is for."""
 
@@ -108,6 +117,7 @@ async def pay_never_ending(call: Call, order: Order) -> str:
 async def pay_long(call: Call, order: Order) -> str:
     """Takes until the test says that it has seen enough."""
     here.begin(call)
+    here.place.gate("begun").arrive()
     await here.place.gate("enough").opened(1, within_s=LONG_TIMEOUT_S)
     return here.finish(call)
 
@@ -116,11 +126,15 @@ async def pay_long(call: Call, order: Order) -> str:
 async def pay_outside(call: Call, order: Order) -> str:
     """Starts a process of its own, which has the effect however its parent fares."""
     here.begin(call)
-    ledger, released = here.place.ledger.path, here.place.gate("released").path
-    line = f"effect {call.call_id} 0"
-    script = f'until [ -e "{released}" ]; do sleep 0.02; done; echo "{line}" >>"{ledger}"'
-    subprocess.Popen(["/bin/sh", "-c", script], start_new_session=True)  # noqa: ASYNC220
-    here.place.gate("started").arrive()
+    place = here.place
+    acts = OUTSIDE.format(
+        started=place.gate("started").path,
+        released=place.gate("released").path,
+        line=f"effect {call.call_id} 0",
+        ledger=place.ledger.path,
+        acted=place.gate("acted").path,
+    )
+    subprocess.Popen(["/bin/sh", "-c", acts], start_new_session=True)  # noqa: ASYNC220
     await asyncio.Event().wait()
     return ""
 
