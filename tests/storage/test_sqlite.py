@@ -7,6 +7,7 @@ import random
 import sqlite3
 import threading
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ports import Won
 from mayura.storage import sqlite, sqlite_connection, sqlite_file
 from mayura.storage.memory import open_store as open_memory_store
+from mayura.storage.migrate import schema_of
 from mayura.storage.sqlite_path import check_place, file_system_of, path_of
+from mayura.storage.statements import parse, sql_folder
 from tests.storage.places import SqlitePlace
 from tests.storage.runs import (
     NODE,
@@ -30,6 +33,7 @@ from tests.storage.runs import (
     write_of,
 )
 
+READS = parse((sql_folder("sqlite") / "reads.sql").read_text("utf-8"), source="reads.sql")
 MOUNTS = """\
 /dev/sda1 / ext4 rw 0 0
 server:/export /net nfs4 rw 0 0
@@ -192,7 +196,7 @@ async def test_a_disk_that_hangs_is_answered_in_time(
     released = threading.Event()
     hanging = asyncio.ensure_future(store._file.write(lambda raw: released.wait(30)))
     await asyncio.sleep(0)
-    monkeypatch.setattr(sqlite_connection, "METHOD_TIME_MAX_MS", 30)
+    monkeypatch.setattr(sqlite_file, "METHOD_TIME_MAX_MS", 30)
     write = dispatch_of(run)
     with pytest.raises(MayuraError, match="30 ms") as refused:
         await store.write(write)
@@ -267,3 +271,16 @@ async def test_a_closed_file_leaves_no_log_behind(place: SqlitePlace) -> None:
     await submitted(store)
     await store.close()
     assert [path.name for path in place.path.parent.iterdir()] == [place.path.name]
+
+
+@pytest.mark.parametrize("name", [each.name for each in READS])
+def test_no_question_about_runs_walks_a_whole_table(name: str) -> None:
+    """The cost of a step grows with nothing that waits, and with nothing that has ended."""
+    statement = next(each.sql for each in READS if each.name == name)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for each in schema_of("sqlite"):
+            connection.execute(each.sql)
+        values = (None,) * statement.count("?")
+        plan = [row[3] for row in connection.execute(f"explain query plan {statement}", values)]
+    assert plan
+    assert [step for step in plan if not step.startswith("SEARCH")] == []

@@ -6,7 +6,6 @@ costs more than the statements.
 
 from __future__ import annotations
 
-import asyncio
 import random
 import sqlite3
 import time
@@ -19,7 +18,7 @@ from typing import Final, Literal, TypeVar
 import aiosqlite
 
 from mayura.runtime.errors import Code, MayuraError
-from mayura.storage.limits import LOCK_WAIT_MAX_MS, METHOD_TIME_MAX_MS
+from mayura.storage.limits import LOCK_WAIT_MAX_MS
 from mayura.storage.sqlite_errors import meaning_of
 from mayura.storage.statements import load
 
@@ -53,18 +52,9 @@ class SqliteConnection(aiosqlite.Connection):
     async def run(self, function: Callable[[sqlite3.Connection], Answer]) -> Answer:
         """Run `function` on the connection's thread.
 
-        Errors: what it raises; STORAGE_UNAVAILABLE after METHOD_TIME_MAX_MS, while it may run on,
-        and where the connection is closed.
+        Errors: what it raises; STORAGE_UNAVAILABLE where the connection was closed.
         """
-        try:
-            async with asyncio.timeout(METHOD_TIME_MAX_MS / 1000):
-                return await self._on_thread(lambda: function(self._conn))
-        except TimeoutError:
-            raise MayuraError(
-                Code.STORAGE_UNAVAILABLE,
-                f"The store did not answer within {METHOD_TIME_MAX_MS} ms: see that the disk is "
-                "well.",
-            ) from None
+        return await self._on_thread(lambda: function(self._conn))
 
     async def shut(self) -> None:
         """Close the file and keep the thread; `reopen` follows."""
@@ -72,7 +62,11 @@ class SqliteConnection(aiosqlite.Connection):
 
     async def reopen(self) -> None:
         """Open the file again after `shut`."""
-        self._connection = await self._on_thread(self._connector)
+        await self._on_thread(self._reopen)
+
+    def _reopen(self) -> None:
+        # Here and not after the wait: a caller that is cancelled must not lose the connection.
+        self._connection = self._connector()
 
     async def _on_thread(self, function: Callable[[], Answer]) -> Answer:
         if not self._running or self._connection is None:

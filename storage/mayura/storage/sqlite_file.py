@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -57,31 +57,35 @@ class SqliteFile:
 
     async def read(self, function: Callable[[sqlite3.Connection], Answer]) -> Answer:
         """Run `function` on the reader. STORAGE_UNAVAILABLE where the file cannot be read."""
-        await self._sound()
-        try:
-            return await self._reader.run(function)
-        except sqlite3.Error as error:
-            self._damaged |= meaning_of(error) == "damaged"
-            raise unavailable(error) from error
+        async with _in_time():
+            await self._sound()
+            try:
+                return await self._reader.run(function)
+            except sqlite3.Error as error:
+                raise self._unavailable(error) from error
 
     async def write(self, function: Callable[[sqlite3.Connection], Answer]) -> Answer:
         """Run `function`, a whole transaction that may be repeated, on the writer.
 
         STORAGE_UNAVAILABLE: whether it was committed is not known.
         """
-        await self._sound()
-        try:
-            return await self._writer.run(self._with_bounded_log(function))
-        except sqlite3.Error as error:
-            if meaning_of(error) != "damaged":
-                raise unavailable(error) from error
-            self._damaged = True
-        await self._sound()
-        try:
-            return await self._writer.run(function)
-        except sqlite3.Error as error:
-            self._damaged |= meaning_of(error) == "damaged"
-            raise unavailable(error) from error
+        async with _in_time():
+            await self._sound()
+            try:
+                return await self._writer.run(self._with_bounded_log(function))
+            except sqlite3.Error as error:
+                unconfirmed = self._unavailable(error)
+                if not self._damaged:
+                    raise unconfirmed from error
+            await self._sound()
+            try:
+                return await self._writer.run(function)
+            except sqlite3.Error as error:
+                raise self._unavailable(error) from error
+
+    def _unavailable(self, error: sqlite3.Error) -> MayuraError:
+        self._damaged |= meaning_of(error) == "damaged"
+        return unavailable(error)
 
     async def close(self) -> None:
         """Close both connections, whatever happens; a second call waits for the first."""
@@ -92,8 +96,8 @@ class SqliteFile:
     async def _close(self) -> None:
         for connection in (self._reader, self._writer):
             # The thread ends with the process where the disk does not answer any more.
-            with suppress(sqlite3.Error, TimeoutError):
-                async with asyncio.timeout(METHOD_TIME_MAX_MS / 1000):
+            with suppress(sqlite3.Error, MayuraError):
+                async with _in_time():
                     await connection.close()
 
     async def _sound(self) -> None:
@@ -130,6 +134,19 @@ class SqliteFile:
             return function(raw)
 
         return bounded
+
+
+@asynccontextmanager
+async def _in_time() -> AsyncIterator[None]:
+    """STORAGE_UNAVAILABLE after METHOD_TIME_MAX_MS; what is on a thread then may still end."""
+    try:
+        async with asyncio.timeout(METHOD_TIME_MAX_MS / 1000):
+            yield
+    except TimeoutError:
+        raise MayuraError(
+            Code.STORAGE_UNAVAILABLE,
+            f"The store did not answer within {METHOD_TIME_MAX_MS} ms: see that the disk is well.",
+        ) from None
 
 
 def _probe(raw: sqlite3.Connection) -> None:
