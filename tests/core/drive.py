@@ -134,7 +134,6 @@ class Drive:
             result = outcome.without_output(spec, ending, found)
         else:
             result = outcome.withheld(spec, withheld) if withheld else outcome.succeeded(spec)
-        self.own.discard(nonce)
         if self.step(node).status is not StepStatus.DISPATCHING:
             self.commit(receipt, payloads=kept)
         elif spec.changes_nothing:
@@ -142,6 +141,7 @@ class Drive:
         else:
             self.commit(receipt, payloads=kept)
             self.commit(completion(name, nonce, result))
+        self.own.discard(nonce)
 
     def approve(self, node: str) -> None:
         """A verified person says yes."""
