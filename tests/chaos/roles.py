@@ -15,6 +15,7 @@ from mayura.runtime import Code, Engine, MayuraError, RunId, Snapshot
 from mayura.runtime.core.deadlines import passed
 from mayura.runtime.core.state import StepStatus
 from mayura.runtime.core.transitions import Person
+from mayura.runtime.ids import NodeId
 from tests.chaos.gates import Gate
 from tests.chaos.place import Place
 from tests.chaos.shop import BY_ID, POLICY, WORKFLOWS, Message, Order, here
@@ -25,6 +26,8 @@ and all of it is not too long to wait for."""
 LOOK_AGAIN_S: Final = 0.02
 SWEEP_AGAIN_S: Final = 0.1
 STARTS_WITHIN_S: Final = 30.0
+MESSAGE: Final = NodeId("message")  #: the signal of every workflow that has one
+AGREED: Final = NodeId("agreed")  #: the step that a person approves
 
 
 @asynccontextmanager
@@ -139,9 +142,9 @@ async def answer(opened: Engine, seen: Snapshot, person: str, message: Message) 
         if step.status is not StepStatus.WAITING:
             continue
         try:
-            if node == "message":
+            if node == MESSAGE:
                 await opened.signal(seen.id, node, person, message.model_dump())
-            elif node != "timer":
+            elif node == AGREED:
                 request = await opened.approval_request(seen.id, node)
                 await opened.approve(seen.id, node, request.digest, credential=person)
         except MayuraError as error:
