@@ -209,7 +209,7 @@ async def main(asked: argparse.Namespace) -> None:
 
 def arguments() -> argparse.Namespace:
     """What was asked for on the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--store", choices=("postgres", "sqlite"), default="postgres")
     parser.add_argument(
         "--shapes", nargs="+", choices=("W1", "W2", "W3"), default=["W1", "W2", "W3"]

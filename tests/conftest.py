@@ -11,6 +11,7 @@ import pytest
 import uvloop
 from blockbuster import BlockBuster
 
+from mayura.storage.postgres import migrate
 from tests import system_tools
 from tests.postgres_server import PostgresServer
 
@@ -93,6 +94,7 @@ def postgres_template(postgres_server: PostgresServer) -> str:
 
 def prepare_template(url: str) -> None:
     """Bring the template to the newest schema."""
+    asyncio.run(migrate(url))
 
 
 @pytest.fixture(scope="session")

@@ -50,7 +50,7 @@ async def bring_up(target: Target, limits: Limits, migrations: Sequence[Migratio
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise unavailable(error) from None
     finally:
-        connection.terminate()
+        await _leave(connection, limits)
 
 
 async def enter_scope(
@@ -112,3 +112,10 @@ async def _connect(target: Target, limits: Limits) -> asyncpg.Connection:
                 raise unavailable(error) from None
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, PAUSE_S_MAX)
+
+
+async def _leave(connection: asyncpg.Connection, limits: Limits) -> None:
+    try:
+        await connection.close(timeout=limits.close_s)
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        connection.terminate()

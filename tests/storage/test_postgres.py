@@ -1,0 +1,340 @@
+"""What PostgreSQL adds to the promises of a store: locks, time, durability."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from hashlib import sha256
+
+import asyncpg
+import pytest
+
+from mayura.runtime.core.state import Acted, Receipt, StepStatus
+from mayura.runtime.errors import Code, MayuraError
+from mayura.runtime.ports import OnceClaim, Refused, Store, Won
+from mayura.storage.postgres import PostgresStore, open_store
+from mayura.storage.postgres_limits import Limits
+from tests.postgres_server import PostgresServer
+from tests.storage.places import SCOPE, PostgresPlace
+from tests.storage.runs import (
+    NODE,
+    SETTLE_WAIT_US,
+    dispatch_of,
+    loaded,
+    prepare,
+    submitted,
+    succeeded,
+    won,
+    write_of,
+)
+
+SUBJECT = sha256(b"order o-1").digest()
+QUICK_LOCKS = Limits(lock_wait_s=0.2)
+
+
+@pytest.fixture
+def place(postgres_url: str) -> PostgresPlace:
+    return PostgresPlace(postgres_url)
+
+
+@pytest.fixture
+async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
+    store = await open_store(postgres_url, scope=SCOPE, environment="test")
+    await prepare(store)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def watcher(postgres_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A session that looks at the others."""
+    connection = await asyncpg.connect(postgres_url)
+    yield connection
+    await connection.close()
+
+
+@asynccontextmanager
+async def locked(url: str, run_id: str) -> AsyncIterator[asyncpg.Connection]:
+    """Somebody's transaction that holds a run's row until the block ends, and then commits."""
+    connection = await asyncpg.connect(url)
+    try:
+        async with connection.transaction():
+            await connection.execute(f"select from runs where run_id = '{run_id}' for update")
+            yield connection
+    finally:
+        await connection.close()
+
+
+async def until(watcher: asyncpg.Connection, question: str, *values: object) -> int:
+    """The first answer that is neither null nor false nor zero."""
+    while True:
+        await watcher.execute("select pg_stat_clear_snapshot()")
+        answer: int | None = await watcher.fetchval(question, *values)
+        if answer:
+            return answer
+        await asyncio.sleep(0.005)
+
+
+async def until_waiting(watcher: asyncpg.Connection, event: str) -> int:
+    """The process id of a session that waits for such an event, once there is one."""
+    return await until(
+        watcher,
+        "select pid from pg_stat_activity"
+        " where datname = current_database() and $1 in (wait_event_type, wait_event)",
+        event,
+    )
+
+
+async def test_a_batch_passes_a_locked_run_by(
+    store: PostgresStore, watcher: asyncpg.Connection, postgres_url: str
+) -> None:
+    runs = [await submitted(store, f"o-{number}") for number in range(5)]
+    async with locked(postgres_url, runs[2].run_id):
+        writing = [asyncio.create_task(store.write(dispatch_of(run))) for run in runs]
+        await until_waiting(watcher, "Lock")
+        others = [task for number, task in enumerate(writing) if number != 2]
+        assert all(isinstance(answer, Won) for answer in await asyncio.gather(*others))
+        assert not writing[2].done()
+    assert isinstance(await writing[2], Won)
+    assert store.statistics().batches == 1
+
+
+async def test_a_dispatch_that_waited_for_a_lock_counts_from_after_the_wait(
+    store: PostgresStore, watcher: asyncpg.Connection, postgres_url: str
+) -> None:
+    """G9: its settle deadline must leave the tool its whole timeout."""
+    run = await submitted(store)
+    async with locked(postgres_url, run.run_id) as holder:
+        writing = asyncio.create_task(store.write(dispatch_of(run)))
+        await until_waiting(watcher, "Lock")
+        released_us = await holder.fetchval(
+            "select (extract(epoch from clock_timestamp()) * 1000000)::bigint"
+        )
+    answer = await writing
+    assert isinstance(answer, Won)
+    assert answer.at.wall_us >= released_us
+    dispatch = (await loaded(store, run.run_id)).step(NODE).dispatch
+    assert dispatch is not None
+    assert dispatch.settle.at_us == answer.at.wall_us + SETTLE_WAIT_US
+
+
+async def test_a_claim_that_is_renewed_under_a_waiting_write_is_kept(
+    store: PostgresStore, watcher: asyncpg.Connection, postgres_url: str
+) -> None:
+    run = await submitted(store)
+    async with locked(postgres_url, run.run_id) as holder:
+        writing = asyncio.create_task(store.write(dispatch_of(run)))
+        await until_waiting(watcher, "Lock")
+        await holder.execute("update runs set claim_holder = 'me', claim_until_us = 7")
+    assert isinstance(await writing, Won)
+    row = await watcher.fetchrow("select version, claim_holder, claim_until_us from runs")
+    assert row is not None
+    assert tuple(row) == (2, "me", 7)
+
+
+async def test_a_dispatch_that_waited_through_a_takeover_is_fenced(
+    store: PostgresStore, watcher: asyncpg.Connection, postgres_url: str
+) -> None:
+    """G8."""
+    run = await submitted(store)
+    async with locked(postgres_url, run.run_id) as holder:
+        writing = asyncio.create_task(store.write(dispatch_of(run)))
+        await until_waiting(watcher, "Lock")
+        await holder.execute("update runs set claim_fence = claim_fence + 1")
+    assert await writing == Refused("fenced")
+
+
+async def test_a_write_that_waited_through_another_write_is_lost(
+    store: PostgresStore, watcher: asyncpg.Connection, postgres_url: str
+) -> None:
+    run = await submitted(store)
+    async with locked(postgres_url, run.run_id) as holder:
+        writing = asyncio.create_task(store.write(dispatch_of(run)))
+        await until_waiting(watcher, "Lock")
+        await holder.execute("update runs set version = version + 1")
+    assert await writing == Refused("lost")
+    assert (await loaded(store, run.run_id)).steps == {}
+
+
+async def test_a_lock_that_is_held_too_long_is_waited_for_again(
+    postgres_url: str, store: PostgresStore, watcher: asyncpg.Connection
+) -> None:
+    quick = await open_store(postgres_url, scope=SCOPE, environment="test", limits=QUICK_LOCKS)
+    run = await submitted(store)
+    async with locked(postgres_url, run.run_id):
+        writing = asyncio.create_task(quick.write(dispatch_of(run)))
+        await until(
+            watcher,
+            "select xact_rollback from pg_stat_database where datname = current_database()",
+        )
+        await until_waiting(watcher, "Lock")
+    assert isinstance(await writing, Won)
+    await quick.close()
+
+
+async def test_a_write_that_an_operator_interrupts_is_sent_again(
+    store: PostgresStore, watcher: asyncpg.Connection, postgres_url: str
+) -> None:
+    run = await submitted(store)
+    async with locked(postgres_url, run.run_id):
+        writing = asyncio.create_task(store.write(dispatch_of(run)))
+        pid = await until_waiting(watcher, "Lock")
+        await watcher.execute(f"select pg_cancel_backend({pid})")
+        await asyncio.sleep(0)
+    assert isinstance(await writing, Won)
+    assert len(await store.journal(run.run_id)) == 2
+
+
+async def test_a_run_that_stays_locked_is_given_up_in_time(
+    postgres_url: str, store: PostgresStore
+) -> None:
+    limits = replace(QUICK_LOCKS, method_s=1.0)
+    quick = await open_store(postgres_url, scope=SCOPE, environment="test", limits=limits)
+    run = await submitted(store)
+    write = dispatch_of(run)
+    async with locked(postgres_url, run.run_id):
+        with pytest.raises(MayuraError) as given_up:
+            await quick.write(write)
+    assert given_up.value.code is Code.STORAGE_UNAVAILABLE
+    assert isinstance(await quick.write(write), Won)
+    await quick.close()
+
+
+async def test_a_role_that_commits_without_the_disk_may_not_dispatch(
+    place: PostgresPlace, store: PostgresStore
+) -> None:
+    """G2: roles, databases and poolers override settings; the statement reads them back."""
+    run = await submitted(store)
+    name = place.url.rpartition("/")[2]
+    await place.execute(f"alter role postgres in database {name} set synchronous_commit = off")
+    careless = await place.open()
+    answer = await careless.write(dispatch_of(run))
+    assert isinstance(answer, Refused)
+    assert answer.reason == "not_durable"
+    assert "synchronous_commit" in answer.remedy
+    assert await loaded(store, run.run_id) == run
+    await careless.close()
+
+
+async def test_a_subject_raced_for_by_six_stores_has_one_holder(place: PostgresPlace) -> None:
+    """G16."""
+    stores = [await place.open() for _ in range(6)]
+    await prepare(stores[0])
+    for round_ in range(10):
+        claim = OnceClaim(sha256(bytes([round_])).digest(), NODE)
+        runs = [await submitted(stores[0], f"o-{round_}-{number}") for number in range(12)]
+        answers = await asyncio.gather(
+            *(
+                stores[number % 6].write(dispatch_of(run, once=claim))
+                for number, run in enumerate(runs)
+            )
+        )
+        assert sum(isinstance(answer, Won) for answer in answers) == 1
+        assert answers.count(Refused("once")) == len(runs) - 1
+    for store in stores:
+        await store.close()
+
+
+async def test_batches_that_take_and_release_each_others_subjects_do_not_deadlock(
+    place: PostgresPlace, watcher: asyncpg.Connection
+) -> None:
+    stores: list[Store] = [await place.open() for _ in range(2)]
+    await prepare(stores[0])
+    digests = [sha256(bytes([number])).digest() for number in range(6)]
+    for round_ in range(6):
+        held = []
+        for number, digest in enumerate(digests):
+            run = await submitted(stores[0], f"h-{round_}-{number}")
+            held.append(await won(stores[0], dispatch_of(run, once=OnceClaim(digest, NODE))))
+        writes = []
+        for number, run in enumerate(held):
+            refused = replace(
+                run.step(NODE),
+                status=StepStatus.FAILED,
+                receipt=Receipt.NOT_STARTED,
+                acted=Acted.NO,
+            )
+            writes.append(write_of(run, {NODE: refused}, once_released=(digests[number],)))
+            other = await submitted(stores[0], f"c-{round_}-{number}")
+            claim = OnceClaim(digests[(number + 3) % 6], NODE)
+            writes.append(dispatch_of(other, once=claim))
+        answers = await asyncio.gather(
+            *(stores[number // 2 % 2].write(write) for number, write in enumerate(writes))
+        )
+        assert all(isinstance(answer, Won) for answer in answers[::2])
+        for number, digest in enumerate(digests):
+            holder = await stores[1].once_holder(digest)
+            taker = writes[(number + 3) % 6 * 2 + 1]
+            answer = answers[(number + 3) % 6 * 2 + 1]
+            if isinstance(answer, Won):
+                assert holder is not None
+                assert holder.run_id == taker.before.run_id
+                step = (await loaded(stores[0], holder.run_id)).step(NODE)
+                done = replace(
+                    step, status=StepStatus.FAILED, receipt=Receipt.NOT_STARTED, acted=Acted.NO
+                )
+                run = await loaded(stores[0], holder.run_id)
+                await won(stores[0], write_of(run, {NODE: done}, once_released=(digest,)))
+            else:
+                assert holder is None
+    deadlocks = await watcher.fetchval(
+        "select deadlocks from pg_stat_database where datname = current_database()"
+    )
+    assert deadlocks == 0
+    for store in stores:
+        await store.close()
+
+
+async def test_a_cancelled_wait_for_the_standby_is_made_good_before_the_write_wins(
+    crashing_postgres: PostgresServer,
+) -> None:
+    """G2, G15: the reply came with a warning and is not believed until a later commit waited."""
+    url = crashing_postgres.create_database("standby")
+    store = await open_store(url, scope=SCOPE)
+    await prepare(store)
+    run = await submitted(store)
+    watcher = await asyncpg.connect(url)
+    await watcher.execute("alter system set synchronous_standby_names = 'nobody'")
+    await watcher.execute("select pg_reload_conf()")
+    await until(watcher, "select current_setting('synchronous_standby_names') = 'nobody'")
+    write = dispatch_of(run)
+    writing = asyncio.create_task(store.write(write))
+    pid = await until_waiting(watcher, "SyncRep")
+    await watcher.execute(f"select pg_cancel_backend({pid})")
+    await until(
+        watcher,
+        "select pid from pg_stat_activity"
+        " where wait_event = 'SyncRep' and query like '%logical_emit_message%'",
+    )
+    assert len(await store.journal(run.run_id)) == 2, "it stands here"
+    assert not writing.done()
+    await watcher.execute("alter system reset synchronous_standby_names")
+    await watcher.execute("select pg_reload_conf()")
+    assert isinstance(await writing, Won)
+    await watcher.close()
+    await store.close()
+
+
+async def test_large_values_are_kept_byte_for_byte(store: PostgresStore) -> None:
+    run = await submitted(store)
+    body = bytes(range(256)) * 16_384
+    run = await won(store, dispatch_of(run))
+    step = succeeded(run.step(NODE))
+    await won(store, write_of(run, {NODE: step}, payloads=(("output:charge", body),)))
+    assert await store.payloads(run.run_id, ["output:charge"]) == {"output:charge": body}
+
+
+async def test_a_transition_leaves_the_indexes_of_its_run_alone(
+    store: PostgresStore, watcher: asyncpg.Connection
+) -> None:
+    run = await won(store, dispatch_of(await submitted(store)))
+    for _ in range(4):
+        run = await won(store, write_of(run, {NODE: run.step(NODE)}))
+    await store.close()
+    counted = "select n_tup_upd from pg_stat_user_tables where relname = $1 and n_tup_upd >= $2"
+    assert await until(watcher, counted, "runs", 5) == 5
+    in_place = "select n_tup_hot_upd from pg_stat_user_tables where relname = $1"
+    assert await watcher.fetchval(in_place, "runs") == 5
+    assert await watcher.fetchval(in_place, "steps") == 4
