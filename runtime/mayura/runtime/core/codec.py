@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from math import isfinite
 from typing import Any, Final, Generic, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -104,16 +105,19 @@ class Codec(Generic[T]):
         back = self._loaded(self._encoded(dumped))
         if _equal(back, value):
             return
-        path = difference(value, back)
-        if path is not None:
-            raise Invalid(
-                f"{at(self._noun, path)} does not come back equal from JSON: "
-                f"return exactly the declared type"
-            )
+        found = difference(value, back)
+        if found is not None:
+            path, part = found
+            what = "does not come back equal from JSON: return exactly the declared type"
+            if isinstance(part, float) and not isfinite(part):
+                what = "is not a finite number"
+            raise Invalid(f"{at(self._noun, path)} {what}")
 
     def _why_not_of_the_type(self, value: object) -> str:
+        """Where a value that pydantic would not dump departs from the type, if that can be said."""
         try:
             self._accepts(value, strict=True)
+            self._load(encode(self._dump(value, mode="json", by_alias=True, warnings="none")))
         except ValidationError as error:
             return explained(error, self._noun)
         except Exception:  # noqa: BLE001 - only the explanation is lost
@@ -121,28 +125,29 @@ class Codec(Generic[T]):
         return f"{self._noun} cannot be turned into JSON as {name_of(self.declared)}"
 
 
-def difference(value: object, back: object) -> Path | None:
-    """The first place where two values differ; None where only list and tuple do.
+def difference(value: object, back: object) -> tuple[Path, object] | None:
+    """The first place where two values differ, and what stands there in the first of them.
 
-    A `Sequence` may hold either, and comes back as a list.
+    None where only list and tuple differ: a `Sequence` may hold either, and comes back as a list.
     """
     if type(value) is type(back) and (isinstance(value, BaseModel) or is_dataclass(value)):
-        return _first_difference(_members(value), _members(back))
+        return _first_difference(value, _members(value), _members(back))
     if isinstance(value, Mapping) and isinstance(back, Mapping):
-        return _first_difference(dict(value), dict(back))
+        return _first_difference(value, dict(value), dict(back))
     if isinstance(value, list | tuple) and isinstance(back, list | tuple):
-        return _first_difference(dict(enumerate(value)), dict(enumerate(back)))
-    return None if _equal(value, back) else ()
+        return _first_difference(value, dict(enumerate(value)), dict(enumerate(back)))
+    return None if _equal(value, back) else ((), value)
 
 
-def _first_difference(values: dict[Any, Any], backs: dict[Any, Any]) -> Path | None:
+def _first_difference(
+    whole: object, values: dict[Any, Any], backs: dict[Any, Any]
+) -> tuple[Path, object] | None:
     if values.keys() != backs.keys():
-        return ()
+        return (), whole
     for key, value in values.items():
-        if not _equal(value, backs[key]):
-            path = difference(value, backs[key])
-            if path is not None:
-                return (key if isinstance(key, int) else str(key), *path)
+        found = None if _equal(value, backs[key]) else difference(value, backs[key])
+        if found is not None:
+            return (key if isinstance(key, int) else str(key), *found[0]), found[1]
     return None
 
 

@@ -70,7 +70,7 @@ class _Look:
         declared = without_annotations(declared)
         origin = typing.get_origin(declared)
         kind = origin or declared
-        if origin is Literal or isinstance(declared, str | TypeVar):
+        if origin is Literal or declared is Any or isinstance(declared, str | TypeVar):
             return
         if kind in _STREAMS:
             self._refuse(path, "is a stream, not a value: declare list[...]")
