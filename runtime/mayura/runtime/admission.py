@@ -56,7 +56,10 @@ class Admission:
             return verdict
         if ready.ask is not None:
             assert once is not None
-            return "go" if node in self._free else self._hold(node, self._look_up(node, once))
+            if node not in self._free:
+                return self._hold(node, self._look_up(node, once))
+            self._free.discard(node)  # found free for this question, not for a later one
+            return "go"
         if tool.input_guards and self._guarded.get(node) != ready.digest:
             return self._hold(node, self._guard(ready, tool, call))
         if draft.once is not None or (once is not None and draft.dispatches):

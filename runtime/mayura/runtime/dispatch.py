@@ -88,6 +88,7 @@ class Proof:
 
     found: Evidence
     output: bytes | Code | None
+    reason: str = ""  #: why the tool refused: the only words of a tool that are stored
     stored: bool = False
 
 
@@ -116,14 +117,24 @@ class StepCall:
 
     async def run(self) -> None:
         """Take the call from its dispatch to its completion."""
-        arguments = self._x.tool.arguments(self._x.input)
+        try:
+            arguments = self._x.tool.arguments(self._x.input)
+        except Invalid:  # a validator that says something else than it did before the dispatch
+            await self._decline(Code.INVALID_INPUT)
+            return
         if not await self._last_check():
             return
         ended = await self._invoke(arguments)
-        receipt = Proof(self._evidence(ended), self._raw_output(ended))
+        receipt = self._proof(ended)
         if not self._x.node.tool.changes_nothing:
             receipt = await self._record_receipt(receipt)
-        await self._complete(receipt, await self._outcome(ended, receipt))
+        try:
+            await self._complete(receipt, await self._outcome(ended, receipt))
+        except MayuraError as error:
+            if receipt.stored or error.code is Code.STORAGE_UNAVAILABLE:
+                raise
+            receipt = await self._record_receipt(receipt)
+            await self._complete(receipt, await self._outcome(ended, receipt))
 
     async def _last_check(self) -> bool:
         """Whether the body may be entered now. Declines the call, durably, if not (G3)."""
@@ -136,7 +147,7 @@ class StepCall:
             try:
                 refs = [CallRef(self._writer.run_id, self._x.node.id)]
                 found = (await self._store.last_checks(refs))[0]
-            except MayuraError:
+            except Exception:  # noqa: BLE001 - without an answer nothing is called; time runs out
                 await asyncio.sleep(CHECK_AGAIN_S)
                 continue
             refusal = self._objection(found)
@@ -179,6 +190,11 @@ class StepCall:
         await faultpoint("tool.returned")
         return ended
 
+    def _proof(self, ended: Ended) -> Proof:
+        found = self._evidence(ended)
+        reason = ended.reason if found.receipt is Receipt.NOT_STARTED else ""
+        return Proof(found, self._raw_output(ended), reason)
+
     def _evidence(self, ended: Ended) -> Evidence:
         usage = self._x.call.usage
         known = None if usage is None else usage.known_micros
@@ -202,8 +218,8 @@ class StepCall:
         """
         try:
             await self._writer.change(lambda draft: self._merge(draft, receipt), patient=True)
-        except MayuraError:
-            if not isinstance(receipt.output, bytes):
+        except MayuraError as error:
+            if error.code is Code.STORAGE_UNAVAILABLE or not isinstance(receipt.output, bytes):
                 raise
             return await self._record_receipt(replace(receipt, output=Code.INVALID_OUTPUT))
         return replace(receipt, stored=True)
@@ -228,6 +244,8 @@ class StepCall:
         self._release_once(draft)
         if isinstance(output, bytes):
             draft.payloads[PayloadName(f"output:{node}")] = output
+        if receipt.reason:
+            draft.payloads[PayloadName(f"refusal:{node}")] = values.encode(receipt.reason)
 
     async def _outcome(self, ended: Ended, receipt: Proof) -> Outcome:
         """What becomes of the step: the output is validated, then guarded, then released."""
@@ -276,4 +294,4 @@ class StepCall:
         found = self._evidence(ended)
         if found.receipt is Receipt.UNKNOWN or found.acted is Acted.UNKNOWN:
             return
-        await self._record_receipt(Proof(found, self._raw_output(ended)))
+        await self._record_receipt(self._proof(ended))

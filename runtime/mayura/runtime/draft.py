@@ -42,7 +42,7 @@ class Draft:
     @property
     def changed(self) -> bool:
         """Whether there is anything to write."""
-        return self.run is not self.before or bool(self.payloads)
+        return self.run is not self.before or bool(self.payloads) or self.command is not None
 
     @property
     def event_types(self) -> list[str]:

@@ -119,9 +119,8 @@ class RunDriver:
         if not decision.ended(self.pinned.definition, draft.run):
             self._rest(draft, due_now=due_now)
             return
-        code = self._view(draft).code
         missing = self._missing(decision.end_reads(self.pinned.definition, draft.run))
-        if code is not None and missing:
+        if self._driving and missing:
             self._load(missing, ())
             self._rest(draft, due_now=True)
             return

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 from mayura.runtime.core.state import Run
 from mayura.runtime.driver import RunDriver
-from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ids import RunId
+from mayura.runtime.inspection import load_run
 from mayura.runtime.process import Process
 from mayura.runtime.registry import Registry
 from mayura.runtime.run_writer import RunWriter
@@ -62,7 +62,7 @@ class Drivers:
         self._settled.pop(run_id, None)
 
     async def _new(self, run_id: RunId, created: Run | None) -> RunDriver:
-        run = created or await self._load(run_id)
+        run = created or (await load_run(self._process.store, run_id)).run
         pinned = await self._registry.pinned(self._process.store, run)
         known = self._drivers.get(run_id)
         if known is not None:
@@ -70,12 +70,6 @@ class Drivers:
         driver = RunDriver(self._process, RunWriter(self._process.store, run), pinned)
         self._drivers[run_id] = driver
         return driver
-
-    async def _load(self, run_id: RunId) -> Run:
-        loaded = await self._process.store.load(run_id)
-        if loaded is None:
-            raise MayuraError(Code.NOT_FOUND, f"there is no run {run_id} in this scope")
-        return loaded.run
 
     def _rested(self, run_id: RunId) -> None:
         self._rest.set()

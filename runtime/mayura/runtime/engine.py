@@ -20,26 +20,22 @@ import anyio
 
 from mayura.runtime.core import values
 from mayura.runtime.core.deadlines import ABANDONED_MARGIN_MS
-from mayura.runtime.core.definition import HumanNode, JsonValue, ToolNode
 from mayura.runtime.core.policy import Policy
-from mayura.runtime.core.reading import Reading, bindings_of, payload_of, sources
-from mayura.runtime.core.requests import approval_digest, input_digest
-from mayura.runtime.core.state import Approval, Question, Run, RunStatus, StepStatus
 from mayura.runtime.core.tracing import Workflow
 from mayura.runtime.drivers import Drivers
 from mayura.runtime.errors import Code, MayuraError
-from mayura.runtime.ids import NodeId, PayloadName, RunId
+from mayura.runtime.ids import RunId, check_text
 from mayura.runtime.in_flight import THIS_PROCESS, InFlight
-from mayura.runtime.journal import EventRecord, verified_events
+from mayura.runtime.inspection import Inspection
 from mayura.runtime.loaded import AnyWorkflow
-from mayura.runtime.operate import ApprovalRequest, HumanRequest, Operations
-from mayura.runtime.people import VerifyHuman
-from mayura.runtime.ports import JournalEntry, Store
+from mayura.runtime.operate import Operations
+from mayura.runtime.people import PERSON_CHARS_MAX, VerifyHuman
+from mayura.runtime.ports import DueRun, Store
 from mayura.runtime.process import Process
 from mayura.runtime.registry import Registry
 from mayura.runtime.slots import CALLS_MAX, THREADS_MAX, Slots
-from mayura.runtime.snapshot import Snapshot, snapshot
-from mayura.runtime.submit import Submission, check_key, new_run, same_submission
+from mayura.runtime.snapshot import Snapshot
+from mayura.runtime.submit import KEY_CHARS_MAX, Submission, new_run, same_submission
 
 _log = logging.getLogger("mayura.runtime")
 
@@ -80,7 +76,7 @@ class Drained:
         return self.calls_left == 0
 
 
-class Engine(Operations):
+class Engine(Operations, Inspection):
     """One process's way to the runs of one scope of one store.
 
     `calls_max` calls at once, of them `threads_max` plain functions; `margin` in seconds is how
@@ -101,10 +97,10 @@ class Engine(Operations):
         in_flight: InFlight = THIS_PROCESS,
     ) -> None:
         process = Process(store, Slots(calls_max, threads_max), in_flight, round(margin * 1_000))
-        self._registry = Registry(workflows, policy, previous_policies)
-        self._store = store
+        registry = Registry(workflows, policy, previous_policies)
         self._watch: asyncio.Task[None] | None = None
-        super().__init__(process, Drivers(process, self._registry), verify_human)
+        Inspection.__init__(self, store, registry)
+        Operations.__init__(self, process, Drivers(process, registry), verify_human)
 
     async def __aenter__(self) -> Engine:
         await self._registry.store_all(self._store)
@@ -147,7 +143,9 @@ class Engine(Operations):
         if not self._registry.loaded(workflow):
             text = f"workflow {workflow.id!r} is not among this engine's workflows"
             raise MayuraError(Code.INVALID_CONFIG, text)
-        check_key(key)
+        check_text("a key", key, KEY_CHARS_MAX)
+        if requested_by is not None:
+            check_text("requested_by", requested_by, PERSON_CHARS_MAX)
         policy = self._registry.policy
         stored = values.encode(workflow.input_json(input))
         if len(stored) > policy.output_bytes_max:
@@ -175,24 +173,26 @@ class Engine(Operations):
 
     async def run_once(self, *, limit: int = 100) -> Swept:
         """Drive up to `limit` runs that are due now, each until nothing is left to do."""
-        due = await self._store.due(limit)
         advanced: list[RunId] = []
         not_loaded: list[RunId] = []
         failed: list[tuple[RunId, Code]] = []
 
-        async def drive(run_id: RunId, accepted: bool) -> None:
+        async def drive(run: DueRun) -> None:
+            accepted = self._registry.accepts(run.definition, run.policy)
             try:
-                async with self._drivers.hold(run_id) as driver:
+                async with self._drivers.hold(run.run_id) as driver:
                     await driver.until_rest()
             except MayuraError as error:
-                failed.append((run_id, error.code))
+                failed.append((run.run_id, error.code))
+            except Exception:  # noqa: BLE001 - one run's trouble is not the others' (case B2)
+                _log.exception("run %s could not be driven", run.run_id)
+                failed.append((run.run_id, Code.INTEGRITY_VIOLATION))
             else:
-                (advanced if accepted else not_loaded).append(run_id)
+                (advanced if accepted else not_loaded).append(run.run_id)
 
         async with anyio.create_task_group() as group:
-            for run in due:
-                accepted = self._registry.accepts(run.definition, run.policy)
-                group.start_soon(drive, run.run_id, accepted)
+            for run in await self._store.due(limit):
+                group.start_soon(drive, run)
         return Swept(tuple(advanced), tuple(not_loaded), tuple(failed))
 
     async def result(self, run_id: RunId, *, timeout: float | None = None) -> Snapshot:  # noqa: ASYNC109
@@ -223,124 +223,21 @@ class Engine(Operations):
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
+        for driver in self._drivers.in_hand():
+            driver.stop_driving()
         with anyio.move_on_after(timeout):
             await self._drivers.until_idle()
         left = 0
         for driver in self._drivers.in_hand():
             left += driver.calls_in_hand
             driver.writer.abandon()
-        for work in tuple(self._process.background):
-            work.cancel()
+        while working := tuple(self._process.background):
+            for work in working:
+                work.cancel()
+            await asyncio.wait(working)
         if left:
             _log.error("%d calls were left behind by a drain", left)
         return Drained(left)
-
-    # --- reading ----------------------------------------------------------------------------
-
-    async def inspect(self, run_id: RunId, *, outputs: bool = False) -> Snapshot:
-        """The run as stored now. `outputs`: with every released step output."""
-        loaded = await self._store.load(run_id)
-        if loaded is None:
-            raise MayuraError(Code.NOT_FOUND, f"there is no run {run_id} in this scope")
-        run = loaded.run
-        pinned = await self._registry.pinned(self._store, run)
-        wanted: set[PayloadName] = set()
-        if run.status is RunStatus.SUCCEEDED:
-            wanted.update(sources(pinned.definition, run, (pinned.definition.result,)))
-        shown = [
-            node
-            for node in pinned.definition.nodes
-            if outputs and run.step(node.id).status is StepStatus.SUCCEEDED
-        ]
-        for node in shown:
-            wanted.update(sources(pinned.definition, run, bindings_of(node)))
-            if (payload := payload_of(node)) is not None:
-                wanted.add(payload)
-        reading = Reading(pinned.definition, run, await self._values(run_id, wanted))
-        result = (
-            reading.resolve(pinned.definition.result) if run.status is RunStatus.SUCCEEDED else None
-        )
-        return snapshot(
-            pinned.definition,
-            run,
-            loaded.now,
-            accepted=pinned.workflow is not None,
-            output=result,
-            outputs={node.id: reading.output(node.id) for node in shown},
-        )
-
-    async def events(self, run_id: RunId) -> list[EventRecord]:
-        """Everything that happened to the run, in order; the chain of digests is checked.
-
-        INTEGRITY_VIOLATION: an entry was changed, removed or put in.
-        """
-        entries: list[JournalEntry] = []
-        while page := await self._store.journal(run_id, entries[-1].version if entries else 0):
-            entries.extend(page)
-        return verified_events(entries)
-
-    async def approval_request(self, run_id: RunId, node: str) -> ApprovalRequest:
-        """What a person is asked to approve, rebuilt from what is stored. NOT_FOUND: nothing."""
-        async with self._drivers.hold(run_id) as driver:
-            run, found = await self._asked(driver.writer.run, node, Approval)
-            asked = driver.pinned.definition.index[NodeId(node)]
-            assert isinstance(asked, ToolNode) and isinstance(found, Approval)
-            names = set(sources(driver.pinned.definition, run, bindings_of(asked)))
-            reading = Reading(driver.pinned.definition, run, await self._values(run_id, names))
-            bound: dict[str, JsonValue] = {k: reading.resolve(b) for k, b in asked.inputs}
-            workflow = driver.pinned.workflow
-            exact = bound if workflow is None else workflow.check_tool_input(asked.id, bound)
-            call_input = input_digest(run, values.encode(exact))
-            rebuilt = approval_digest(run, asked, call_input, found.expires_at_us)
-            if workflow is not None and rebuilt != found.digest:
-                text = f"step {node!r}: the stored request is not the one its input makes"
-                raise MayuraError(Code.INTEGRITY_VIOLATION, text)
-            return ApprovalRequest(
-                run_id=run_id,
-                node=asked.id,
-                tool=asked.tool.id,
-                version=asked.tool.version,
-                input=exact,
-                digest=found.digest.hex(),
-                expires_at_us=found.expires_at_us + found.allowance_us,
-            )
-
-    async def human_request(self, run_id: RunId, node: str) -> HumanRequest:
-        """The open question of a step. NOT_FOUND: it asks nothing now."""
-        async with self._drivers.hold(run_id) as driver:
-            run, found = await self._asked(driver.writer.run, node, Question)
-            asked = driver.pinned.definition.index[NodeId(node)]
-            assert isinstance(asked, HumanNode) and isinstance(found, Question)
-            names = set(sources(driver.pinned.definition, run, bindings_of(asked)))
-            reading = Reading(driver.pinned.definition, run, await self._values(run_id, names))
-            due = found.deadline_us
-            return HumanRequest(
-                run_id=run_id,
-                node=asked.id,
-                kind=asked.kind,
-                prompt=asked.prompt,
-                schema_id=asked.schema_id,
-                schema=asked.schema,
-                context=None if asked.context is None else reading.resolve(asked.context),
-                digest=found.digest.hex(),
-                deadline_us=None if due is None else due + found.allowance_us,
-            )
-
-    async def _asked(
-        self, run: Run, node: str, kind: type[Approval] | type[Question]
-    ) -> tuple[Run, Approval | Question]:
-        loaded = await self._store.load(run.run_id)
-        assert loaded is not None
-        step = loaded.run.step(NodeId(node))
-        if step.status is not StepStatus.WAITING or not isinstance(step.detail, kind):
-            raise MayuraError(Code.NOT_FOUND, f"step {node!r} asks nobody anything now")
-        return loaded.run, step.detail
-
-    async def _values(self, run_id: RunId, names: set[PayloadName]) -> dict[PayloadName, JsonValue]:
-        if not names:
-            return {}
-        stored = await self._store.payloads(run_id, names)
-        return {name: values.decode(body) for name, body in stored.items()}
 
     async def _watch_cancelled(self) -> None:
         """Calls in hand learn within a second that another process cancelled their run."""

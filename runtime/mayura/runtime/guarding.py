@@ -13,6 +13,7 @@ from mayura.runtime.core.guards import Boundary, Guard, GuardContext
 from mayura.runtime.errors import Code
 
 GUARD_TIME_S_MAX: Final = 5.0
+_late: Final[set[asyncio.Task[Code | None]]] = set()  #: guards that ignore being stopped
 
 
 async def guard_verdict(
@@ -31,10 +32,21 @@ async def guard_verdict(
 
 
 async def _ask(guard: Guard, value: JsonValue, about: GuardContext) -> Code | None:
+    """The guard's answer, or GUARD_UNAVAILABLE when its time is over, whatever it does then."""
+    asked = asyncio.get_running_loop().create_task(_answer(guard, value, about))
+    _late.add(asked)
+    asked.add_done_callback(_late.discard)
     try:
-        async with asyncio.timeout(GUARD_TIME_S_MAX):
-            answer = guard.check(value, about)
-            allowed = await answer if isawaitable(answer) else answer
-    except Exception:  # noqa: BLE001 - whatever a guard raises, it did not allow: fail closed
+        await asyncio.wait({asked}, timeout=GUARD_TIME_S_MAX)
+    finally:
+        asked.cancel()
+    return asked.result() if asked.done() else Code.GUARD_UNAVAILABLE
+
+
+async def _answer(guard: Guard, value: JsonValue, about: GuardContext) -> Code | None:
+    try:
+        answer = guard.check(value, about)
+        allowed = await answer if isawaitable(answer) else answer
+    except BaseException:  # noqa: BLE001 - whatever a guard raises, it did not allow: fail closed
         return Code.GUARD_UNAVAILABLE
     return None if allowed is True else Code.GUARD_BLOCKED

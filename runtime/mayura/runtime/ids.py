@@ -2,26 +2,50 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import NewType, TypeAlias
+from typing import Final, NewType, TypeAlias
 
 import uuid_utils
 
+from mayura.runtime.errors import Code, MayuraError
+
 RunId = NewType("RunId", str)  #: 32 lower-case hex characters, derived from scope and key.
+RUN_ID: Final = re.compile(r"[0-9a-f]{32}")
 NodeId = NewType("NodeId", str)  #: A node's name, unique in its definition.
 CallId = NewType("CallId", str)  #: `<run>/step:<node>`, the one call a step can ever make.
 PayloadName: TypeAlias = str
-"""`input`, `output:<node>`, `answer:<node>`, `signal:<node>`, `reason:<node>`; unique in a run."""
+"""`input`, `output:<node>`, `answer:<node>`, `signal:<node>`, `reason:<node>`, `refusal:<node>`;
+unique in a run."""
 Nonce = NewType("Nonce", bytes)  #: 16 bytes that name one write or one dispatch.
+
+
+SCOPE_CHARS_MAX: Final = 128
+_TEXT: Final = re.compile("[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
+
+
+def check_text(what: str, text: object, chars_max: int) -> None:
+    """INVALID_INPUT for a name that is empty, too long, or would not stay in its line of a log."""
+    if not isinstance(text, str) or len(text) > chars_max or _TEXT.fullmatch(text) is None:
+        raise MayuraError(
+            Code.INVALID_INPUT, f"{what} is 1 to {chars_max} characters, none a control character"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose runs these are. Runs, keys and `once` subjects of two scopes never meet."""
+    """Whose runs these are. Runs, keys and `once` subjects of two scopes never meet.
+
+    INVALID_INPUT for a part that is no short text of one line.
+    """
 
     principal: str = "local"
     project: str = "default"
+
+    def __post_init__(self) -> None:
+        check_text("a scope's principal", self.principal, SCOPE_CHARS_MAX)
+        check_text("a scope's project", self.project, SCOPE_CHARS_MAX)
 
 
 def run_id_of(scope: Scope, key: str) -> RunId:

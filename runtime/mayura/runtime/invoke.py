@@ -10,11 +10,12 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass
 from typing import cast
 
-from mayura.runtime.call import Call, Refusal
+from mayura.runtime.call import REFUSAL_REASON_CHARS_MAX, Call, Refusal
 from mayura.runtime.core.outcome import Ending
 from mayura.runtime.loaded import AnyTool
 
@@ -78,7 +79,8 @@ def _on_loop(tool: AnyTool, call: Call, arguments: Mapping[str, object], context
         try:
             result = await cast(Awaitable[object], tool.fn(call, **arguments))
         except BaseException as raised:  # noqa: BLE001 - every way out of a tool is evidence, SystemExit too
-            _finish(ended, _raised(call, raised))
+            _finish(ended, _way_out(raised))
+            _report(call, raised)
         else:
             _finish(ended, Ended("returned", result))
 
@@ -103,16 +105,22 @@ def _in_thread(
     ended: asyncio.Future[Ended] = loop.create_future()
 
     def body() -> None:
+        found = Ended("raised")
         try:
-            result = context.run(tool.fn, call, **arguments)
+            found = Ended("returned", context.run(tool.fn, call, **arguments))
         except BaseException as raised:  # noqa: BLE001 - a thread's way out is evidence as well
-            found = _raised(call, raised)
-        else:
-            found = Ended("returned", result)
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(_finish, ended, found)
+            found = _way_out(raised)
+            _report(call, raised)
+        finally:
+            # A loop that is closed has nobody left to tell.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(_finish, ended, found)
 
-    threading.Thread(target=body, name=f"mayura {call.call_id}", daemon=True).start()
+    thread = threading.Thread(target=body, name=f"mayura {call.call_id}", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        _finish(ended, Ended("refused", reason="This host can start no more threads."))
     return Body(ended, lambda: None)
 
 
@@ -121,10 +129,24 @@ def _finish(ended: asyncio.Future[Ended], found: Ended) -> None:
         ended.set_result(found)
 
 
-def _raised(call: Call, raised: BaseException) -> Ended:
+def _way_out(raised: BaseException) -> Ended:
     if isinstance(raised, Refusal):
-        return Ended("refused", reason=raised.reason)
-    if isinstance(raised, asyncio.CancelledError):
-        return Ended("cancelled")
-    call.logger.warning("the tool raised %s", type(raised).__name__, exc_info=raised)
-    return Ended("raised")
+        return Ended("refused", reason=_reason(raised))
+    return Ended("cancelled" if isinstance(raised, asyncio.CancelledError) else "raised")
+
+
+def _reason(refusal: Refusal) -> str:
+    """The reason as it may be stored, whatever a subclass made of it."""
+    text = getattr(refusal, "reason", "")
+    if not isinstance(text, str):
+        return ""
+    storable = text.replace("\0", "").encode("utf-8", "replace").decode()
+    return storable[:REFUSAL_REASON_CHARS_MAX]
+
+
+def _report(call: Call, raised: BaseException) -> None:
+    """The traceback goes to the local log, and nowhere else; logging it may fail."""
+    if isinstance(raised, Refusal | asyncio.CancelledError):
+        return
+    with suppress(Exception):
+        call.logger.warning("the tool raised %s", type(raised).__name__, exc_info=raised)

@@ -10,6 +10,7 @@ from typing import cast
 from mayura.runtime.core import values
 from mayura.runtime.core.definition import JsonValue
 from mayura.runtime.core.digest import chain
+from mayura.runtime.core.state import Run
 from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ports import JournalEntry
 
@@ -27,22 +28,31 @@ class EventRecord:
     data: dict[str, JsonValue]
 
 
-def verified_events(entries: Sequence[JournalEntry]) -> list[EventRecord]:
+def verified_events(entries: Sequence[JournalEntry], run: Run | None = None) -> list[EventRecord]:
     """The events of a whole journal. Each entry's digest covers its predecessor and its time.
 
-    Raises INTEGRITY_VIOLATION naming the first version that does not follow from the one before.
+    `run`, read before the journal, says how far that must reach at least. Raises
+    INTEGRITY_VIOLATION naming the first version that does not follow from the one before.
     """
     previous, previous_at_us, seq, version = _GENESIS, 0, 1, 1
     records: list[EventRecord] = []
     for entry in entries:
         expected = chain(previous, previous_at_us, entry.version, entry.entries)
         follows = entry.version == version and entry.first_seq == seq
+        if run is not None and version == run.version:
+            follows = follows and (entry.chain, entry.at_us) == (run.chain, run.last_at_us)
         if not follows or not hmac.compare_digest(expected, entry.chain):
-            text = f"the journal was altered: version {version} does not follow from the one before"
-            raise MayuraError(Code.INTEGRITY_VIOLATION, text)
+            raise _altered(version)
         for event in cast(list[dict[str, JsonValue]], values.decode(entry.entries)):
             data = {k: v for k, v in event.items() if k != "type"}
             records.append(EventRecord(seq, entry.version, entry.at_us, str(event["type"]), data))
             seq += 1
         previous, previous_at_us, version = entry.chain, entry.at_us, version + 1
+    if run is not None and version <= run.version:
+        raise _altered(version)
     return records
+
+
+def _altered(version: int) -> MayuraError:
+    text = f"the journal was altered: version {version} does not follow from the one before"
+    return MayuraError(Code.INTEGRITY_VIOLATION, text)

@@ -8,8 +8,7 @@ store's time, so an expiry is decided by the store's clock and by nobody's sweep
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 import uuid_utils
@@ -28,42 +27,14 @@ from mayura.runtime.draft import Draft
 from mayura.runtime.driver import RunDriver
 from mayura.runtime.drivers import Drivers
 from mayura.runtime.errors import Code, MayuraError
-from mayura.runtime.ids import NodeId, PayloadName, RunId
-from mayura.runtime.people import VerifyHuman, may_decide, verified
+from mayura.runtime.ids import NodeId, PayloadName, RunId, check_text
+from mayura.runtime.people import PERSON_CHARS_MAX, VerifyHuman, may_decide, verified
 from mayura.runtime.ports import Command
 from mayura.runtime.process import Process
 
 Kind = TypeVar("Kind", ToolNode, HumanNode)
 COMMAND_ID_CHARS_MAX: Final = 128
 SIGNAL_ID_CHARS_MAX: Final = 128
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalRequest:
-    """What a person is asked to approve: the exact call, bound by `digest`."""
-
-    run_id: RunId
-    node: NodeId
-    tool: str
-    version: str
-    input: JsonValue
-    digest: str
-    expires_at_us: int
-
-
-@dataclass(frozen=True, slots=True)
-class HumanRequest:
-    """What a person is asked: the question bound by `digest`, with its stored context."""
-
-    run_id: RunId
-    node: NodeId
-    kind: str
-    prompt: str
-    schema_id: str
-    schema: JsonValue
-    context: JsonValue
-    digest: str
-    deadline_us: int | None
 
 
 class Operations:
@@ -124,27 +95,25 @@ class Operations:
         INVALID_INPUT: it does not fit, and the step keeps waiting. CONFLICT: answered otherwise,
         past the deadline, or another digest. An exact repeat (same command id) changes nothing.
         """
-        command = _command_id(command_id)
         async with self._drivers.hold(run_id) as driver:
             asked = _node(driver, node, HumanNode)
             policy = driver.pinned.policy
             person = await verified(self._verify_human, credential, policy, unverified)
             stored = self._checked(driver, asked, asked.schema, value)
 
-            def plan(draft: Draft) -> None:
+            def plan(draft: Draft, command: str) -> None:
                 question = draft.run.step(asked.id).detail
                 if not isinstance(question, Question) or question.digest.hex() != digest:
                     raise _conflict("the question is not open, or it is another one; read it again")
                 answered = answer_digest(draft.run, question.digest, command, person.id, stored)
                 if question.answer_digest is not None:
-                    if question.answer_digest == answered:
-                        return
                     raise _conflict("the question was already answered")
                 _in_time(draft, asked.id, "the question's deadline is over")
                 draft.apply(t.Answer(asked.id, answered, person, command))
                 draft.payloads[PayloadName(f"answer:{asked.id}")] = stored
 
-            await driver.writer.change(plan, fresh=True)
+            about = (asked.id.encode(), digest.encode(), person.id.encode(), stored)
+            await self._carry_out(driver, "respond", about, command_id, plan)
 
     async def signal(self, run_id: RunId, name: str, signal_id: str, payload: JsonValue) -> None:
         """Deliver the signal `name`. The same id and payload again changes nothing.
@@ -153,10 +122,7 @@ class Operations:
         the payload does not fit. CONFLICT: another signal was first, its time is over, or the run
         has ended.
         """
-        if not 1 <= len(signal_id) <= SIGNAL_ID_CHARS_MAX:
-            raise MayuraError(
-                Code.INVALID_INPUT, f"a signal id has 1 to {SIGNAL_ID_CHARS_MAX} characters"
-            )
+        check_text("a signal id", signal_id, SIGNAL_ID_CHARS_MAX)
         async with self._drivers.hold(run_id) as driver:
             node = _signal_node(driver, name)
             stored = self._checked(driver, node, node.schema, payload)
@@ -178,19 +144,15 @@ class Operations:
 
     async def pause(self, run_id: RunId, *, by: str, command_id: str | None = None) -> None:
         """Start nothing more; the run is `paused` once no call is in hand. Nothing lapses."""
-        await self._command(
-            run_id, "pause", command_id, lambda d, c: d.apply(t.Pause(d.now.wall_us, c, by))
-        )
+        await self._command(run_id, "pause", by, command_id, t.Pause)
 
     async def resume(self, run_id: RunId, *, by: str, command_id: str | None = None) -> None:
         """Go on; every open request gets the lost time back (G13)."""
-        await self._command(
-            run_id, "resume", command_id, lambda d, c: d.apply(t.Resume(d.now.wall_us, c, by))
-        )
+        await self._command(run_id, "resume", by, command_id, t.Resume)
 
     async def cancel(self, run_id: RunId, *, by: str, command_id: str | None = None) -> None:
         """Skip what has not begun and tell the calls in hand; nothing is undone (G10)."""
-        await self._command(run_id, "cancel", command_id, lambda d, c: d.apply(t.Cancel(c, by)))
+        await self._command(run_id, "cancel", by, command_id, _cancel)
 
     async def recover_abandoned(
         self,
@@ -206,19 +168,19 @@ class Operations:
         """
         async with self._drivers.hold(run_id) as driver:
             policy = driver.pinned.policy
-            await verified(self._verify_human, credential, policy, unverified)
+            person = await verified(self._verify_human, credential, policy, unverified)
 
-        def plan(draft: Draft, command: str) -> None:
-            for name, step in draft.run.steps.items():
-                if step.status is not StepStatus.DISPATCHING or step.dispatch is None:
-                    continue
-                if step.dispatch.nonce in self._process.in_flight:
-                    raise _conflict(f"step {name!r} is running in this very process")
-                node = driver.pinned.definition.index[name]
-                assert isinstance(node, ToolNode)
-                draft.apply(decision.abandon(node, step, command_id=command))
+            def plan(draft: Draft, command: str) -> None:
+                for name, step in draft.run.steps.items():
+                    if step.status is not StepStatus.DISPATCHING or step.dispatch is None:
+                        continue
+                    if step.dispatch.nonce in self._process.in_flight:
+                        raise _conflict(f"step {name!r} is running in this very process")
+                    node = driver.pinned.definition.index[name]
+                    assert isinstance(node, ToolNode)
+                    draft.apply(decision.abandon(node, step, command_id=command, person=person))
 
-        await self._command(run_id, "recover_abandoned", command_id, plan)
+            await self._carry_out(driver, "recover_abandoned", (), command_id, plan)
 
     # --- how each of them is carried out ----------------------------------------------------
 
@@ -233,7 +195,6 @@ class Operations:
         reason: str,
         command_id: str | None,
     ) -> None:
-        command = _command_id(command_id)
         if len(reason) > REFUSAL_REASON_CHARS_MAX:
             raise MayuraError(
                 Code.INVALID_INPUT, f"a reason has at most {REFUSAL_REASON_CHARS_MAX} characters"
@@ -242,8 +203,9 @@ class Operations:
             asked = _node(driver, node, ToolNode)
             policy = driver.pinned.policy
             person = await verified(self._verify_human, credential, policy, unverified)
+            said = values.encode(reason, "reason")
 
-            def plan(draft: Draft) -> None:
+            def plan(draft: Draft, command: str) -> None:
                 may_decide(person, draft.run, policy)
                 approval = draft.run.step(asked.id).detail
                 if not isinstance(approval, Approval) or approval.digest.hex() != digest:
@@ -256,37 +218,55 @@ class Operations:
                 kind = t.Approve if yes else t.Reject
                 draft.apply(kind(asked.id, person, draft.now.wall_us, command))
                 if reason:
-                    name = PayloadName(f"reason:{asked.id}")
-                    draft.payloads[name] = values.encode(reason)
+                    draft.payloads[PayloadName(f"reason:{asked.id}")] = said
 
-            await driver.writer.change(plan, fresh=True)
+            about = (asked.id.encode(), digest.encode(), person.id.encode())
+            await self._carry_out(driver, "approve" if yes else "reject", about, command_id, plan)
 
     async def _command(
         self,
         run_id: RunId,
         kind: str,
+        by: str,
         command_id: str | None,
-        change: Callable[[Draft, str], None],
+        move: Callable[[int, str, str], t.Transition],
     ) -> None:
-        """Carry out a command at most once under its id."""
-        command = _command_id(command_id)
+        check_text("by", by, PERSON_CHARS_MAX)
         async with self._drivers.hold(run_id) as driver:
-            digest = keyed(driver.writer.run.salt, COMMAND, kind.encode(), command.encode())
-            if command_id is not None and await self._done(run_id, command, digest):
-                return
 
-            def plan(draft: Draft) -> None:
-                before = draft.run
-                change(draft, command)
-                if draft.run is not before:
-                    draft.carry_out(Command(command, digest))
+            def plan(draft: Draft, command: str) -> None:
+                draft.apply(move(draft.now.wall_us, command, by))
 
-            try:
-                await driver.writer.change(plan, fresh=True)
-            except MayuraError as error:
-                done = error.code is Code.CONFLICT and await self._done(run_id, command, digest)
-                if not done:
-                    raise
+            await self._carry_out(driver, kind, (), command_id, plan)
+
+    async def _carry_out(
+        self,
+        driver: RunDriver,
+        kind: str,
+        about: Sequence[bytes],
+        command_id: str | None,
+        plan: Callable[[Draft, str], None],
+    ) -> None:
+        """Carry out a command, at most once under the id that the caller gave it."""
+        if command_id is not None:
+            check_text("a command id", command_id, COMMAND_ID_CHARS_MAX)
+        command = str(uuid_utils.uuid7()) if command_id is None else command_id
+        run_id, salt = driver.writer.run_id, driver.writer.run.salt
+        digest = keyed(salt, COMMAND, kind.encode(), command.encode(), *about)
+        if command_id is not None and await self._done(run_id, command, digest):
+            return
+
+        def recorded(draft: Draft) -> None:
+            before = draft.run
+            plan(draft, command)
+            if command_id is not None or draft.run is not before:
+                draft.carry_out(Command(command, digest))
+
+        try:
+            await driver.writer.change(recorded, fresh=True)
+        except MayuraError as error:
+            if error.code is not Code.CONFLICT or not await self._done(run_id, command, digest):
+                raise
 
     async def _done(self, run_id: RunId, command: str, digest: bytes) -> bool:
         stored = await self._process.store.command(run_id, command)
@@ -301,14 +281,15 @@ class Operations:
         workflow = driver.pinned.workflow
         try:
             if workflow is None:
+                values.check(value)  # first: a schema is no match for something endless
                 conforms(schema, value)
             elif isinstance(node, HumanNode):
                 value = workflow.check_answer(node.id, value)
             else:
                 value = workflow.check_signal(node.id, value)
-        except Invalid as invalid:
+            stored = values.encode(value)
+        except (Invalid, MayuraError) as invalid:
             raise MayuraError(Code.INVALID_INPUT, f"step {node.id!r}: {invalid}") from None
-        stored = values.encode(value)
         limit = driver.pinned.policy.output_bytes_max
         if len(stored) > limit:
             raise MayuraError(
@@ -317,15 +298,8 @@ class Operations:
         return stored
 
 
-def _command_id(given: str | None) -> str:
-    if given is None:
-        return str(uuid_utils.uuid7())
-    if not 1 <= len(given) <= COMMAND_ID_CHARS_MAX or not given.isprintable():
-        raise MayuraError(
-            Code.INVALID_INPUT,
-            f"a command id is 1 to {COMMAND_ID_CHARS_MAX} printable characters",
-        )
-    return given
+def _cancel(at_us: int, command_id: str, by: str) -> t.Cancel:
+    return t.Cancel(command_id, by)
 
 
 def _node(driver: RunDriver, name: str, kind: type[Kind]) -> Kind:

@@ -10,11 +10,12 @@ from mayura.runtime.core.policy import Policy
 from mayura.runtime.core.state import Run
 from mayura.runtime.core.transitions import Person
 from mayura.runtime.errors import Code, MayuraError
+from mayura.runtime.ids import check_text
 
 VerifyHuman: TypeAlias = Callable[[str], Person | None | Awaitable[Person | None]]
 """Turns a credential into a person, or None; raising counts as None."""
 
-PERSON_ID_CHARS_MAX = 256
+PERSON_CHARS_MAX = 256
 
 
 async def verified(
@@ -27,6 +28,7 @@ async def verified(
     """
     if credential is None:
         if unverified is not None and policy.unverified_people:
+            check_text("a person's name", unverified, PERSON_CHARS_MAX)
             return Person(id=unverified, method="store", verified=False)
         raise _denied("a credential is needed; the run's policy takes no unverified people")
     if verify is None:
@@ -36,8 +38,12 @@ async def verified(
         person = await answer if isawaitable(answer) else answer
     except Exception as error:  # whatever a verifier raises, it did not verify anybody
         raise _denied("the credential was not accepted") from error
-    if not isinstance(person, Person) or not 1 <= len(person.id) <= PERSON_ID_CHARS_MAX:
+    if not isinstance(person, Person):
         raise _denied("the credential was not accepted")
+    check_text("a person's id", person.id, PERSON_CHARS_MAX)
+    for what, said in (("issuer", person.issuer), ("method", person.method)):
+        if said != "":
+            check_text(f"a person's {what}", said, PERSON_CHARS_MAX)
     return person
 
 

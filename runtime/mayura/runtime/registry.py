@@ -62,11 +62,12 @@ class Registry:
         """Why the run does not advance here, and what would let it."""
         workflow = f"{pinned.definition.id!r} version {pinned.definition.version!r}"
         if run.definition not in self._workflows:
-            same = [w for w in self._workflows.values() if w.id == pinned.definition.id]
-            changed = any(w.version == pinned.definition.version for w in same)
             text = f"workflow {workflow} of run {run.run_id} is not loaded here"
-            if changed:
-                text += ": the one loaded under this version was edited; give it a new version"
+            for loaded in self._workflows.values():
+                if (loaded.id, loaded.version) == (pinned.definition.id, pinned.definition.version):
+                    place = _first_difference(pinned.definition, loaded.definition)
+                    text += f": the one loaded under this version was edited ({place}); "
+                    text += "give it a new version and load the old one beside it"
             return MayuraError(Code.CONFLICT, text)
         return MayuraError(
             Code.CONFLICT,
@@ -101,3 +102,11 @@ class Registry:
                 raise MayuraError(Code.INTEGRITY_VIOLATION, "a run's policy is not stored")
             known = self._stored_policies[digest] = Policy.from_manifest(values.decode(stored))
         return known
+
+
+def _first_difference(stored: Definition, loaded: Definition) -> str:
+    """Where an edited workflow differs from the one that a run is pinned to (case K8)."""
+    for name in (*stored.index, *loaded.index):
+        if stored.index.get(name) != loaded.index.get(name):
+            return f"step {name!r}"
+    return "its input, output or result"

@@ -35,6 +35,7 @@ class StepView:
     reserved_micros: int
     charged_micros: int
     output: JsonValue = None  #: released and asked for; else None
+    refusal: str | None = None  #: why the tool decided not to act, in its own words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +83,11 @@ def snapshot(
     accepted: bool,
     output: JsonValue = None,
     outputs: Mapping[NodeId, JsonValue] | None = None,
+    refusals: Mapping[NodeId, str] | None = None,
 ) -> Snapshot:
     """Put a reading together. `outputs` holds the released step outputs that were asked for."""
     shown = outputs or {}
+    refused = refusals or {}
     steps: dict[NodeId, StepView] = {}
     for node in definition.nodes:
         step = run.step(node.id)
@@ -98,6 +101,7 @@ def snapshot(
             reserved_micros=step.reserved_micros,
             charged_micros=step.charged_micros,
             output=shown.get(node.id),
+            refusal=refused.get(node.id),
         )
     return Snapshot(
         id=run.run_id,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import re
 import secrets
 from dataclasses import dataclass
 from typing import Final
@@ -13,12 +12,11 @@ from mayura.runtime.core.definition import Definition, JsonValue
 from mayura.runtime.core.digest import SUBMISSION, chain, keyed
 from mayura.runtime.core.policy import Policy
 from mayura.runtime.core.state import Instant, Run, RunStatus
-from mayura.runtime.errors import Code, MayuraError, SubmitConflict
+from mayura.runtime.errors import SubmitConflict
 from mayura.runtime.ids import Scope, run_id_of
 from mayura.runtime.ports import Created, NewRun
 
 KEY_CHARS_MAX: Final = 128
-_KEY = re.compile(r"[^\x00-\x1f\x7f\x85\u2028\u2029]+")
 _GENESIS: Final = bytes(32)
 
 
@@ -38,20 +36,6 @@ class Submission:
         return keyed(
             salt, SUBMISSION, self.definition.digest, self.policy.digest, self.input, requested_by
         )
-
-
-def check_key(key: str) -> None:
-    """Raises INVALID_INPUT for a key that cannot name a run."""
-    if not 1 <= len(key) <= KEY_CHARS_MAX or _KEY.fullmatch(key) is None:
-        raise MayuraError(
-            Code.INVALID_INPUT,
-            f"a key is 1 to {KEY_CHARS_MAX} characters without control characters; "
-            "use the id of what the run is for, such as the order's",
-        )
-    try:
-        key.encode()
-    except UnicodeEncodeError:
-        raise MayuraError(Code.INVALID_INPUT, "a key is text that UTF-8 can encode") from None
 
 
 def new_run(scope: Scope, submission: Submission, now: Instant) -> NewRun:
@@ -94,8 +78,10 @@ def same_submission(submission: Submission, found: Created) -> None:
         differs = "another definition"
     elif run.policy != submission.policy.digest:
         differs = "another policy"
+    elif run.requested_by != submission.requested_by:
+        differs = "another requester"
     else:
-        differs = "another input or requester"
+        differs = "another input"
     raise SubmitConflict(
         f"the key belongs to run {run.run_id} ({run.status}), submitted with {differs}; "
         "use a new key for a new run",

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mayura.runtime.core import budget, receipts
 from mayura.runtime.core import transitions as t
-from mayura.runtime.core.change import Applied, IllegalMove, begin, event_of, put
+from mayura.runtime.core.change import Applied, IllegalMove, begin, event_of, person_data, put
 from mayura.runtime.core.state import Acted, Cause, Receipt, Run, Step, StepStatus
 from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ids import NodeId, Nonce
@@ -161,6 +161,7 @@ def abandon(run: Run, x: t.Abandon) -> Applied:
             receipt=step.receipt,
             acted=x.acted,
             command=x.command_id,
+            **({} if x.person is None else person_data(x.person)),
         ),
     )
     if x.charge_micros is None:

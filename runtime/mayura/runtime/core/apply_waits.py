@@ -11,10 +11,10 @@ from mayura.runtime.core.change import (
     begin,
     detail_of,
     event_of,
+    person_data,
     put,
     without_effect,
 )
-from mayura.runtime.core.definition import JsonValue
 from mayura.runtime.core.state import Approval, Question, Run, Signal, StepStatus, Timer
 from mayura.runtime.errors import Code
 
@@ -36,15 +36,6 @@ def lapse(run: Run, x: t.LapseApproval) -> Applied:
     return put(run, x.node, after), (event_of("approval.lapsed", x.node),)
 
 
-def _person(person: t.Person) -> dict[str, JsonValue]:
-    return {
-        "person": person.id,
-        "issuer": person.issuer or None,
-        "method": person.method or None,
-        "unverified": None if person.verified else True,
-    }
-
-
 def approve(run: Run, x: t.Approve) -> Applied:
     step = begin(run, x.node, "approve", StepStatus.PENDING)
     detail = detail_of(step, Approval, "approve", x.node)
@@ -57,7 +48,7 @@ def approve(run: Run, x: t.Approve) -> Applied:
         x.node,
         digest=detail.digest.hex(),
         command=x.command_id,
-        **_person(x.person),
+        **person_data(x.person),
     )
     return put(run, x.node, after), (event,)
 
@@ -72,7 +63,7 @@ def reject(run: Run, x: t.Reject) -> Applied:
         x.node,
         digest=detail.digest.hex(),
         command=x.command_id,
-        **_person(x.person),
+        **person_data(x.person),
     )
     return put(run, x.node, after), (event,)
 
@@ -91,7 +82,7 @@ def answer(run: Run, x: t.Answer) -> Applied:
     if detail.answer_digest is not None:
         raise IllegalMove("answer", x.node, "already answered")
     answered = replace(detail, answer_digest=x.digest, answered_by=x.person.id)
-    event = event_of("question.answered", x.node, command=x.command_id, **_person(x.person))
+    event = event_of("question.answered", x.node, command=x.command_id, **person_data(x.person))
     return put(run, x.node, replace(step, detail=answered)), (event,)
 
 

@@ -50,6 +50,16 @@ def without_effect(node: NodeId, step: Step) -> tuple[t.Event, ...]:
     return ()
 
 
+def person_data(person: t.Person) -> dict[str, JsonValue]:
+    """What an event says of who decided; never the credential."""
+    return {
+        "person": person.id,
+        "issuer": person.issuer or None,
+        "method": person.method or None,
+        "unverified": None if person.verified else True,
+    }
+
+
 def detail_of(step: Step, kind: type[T], move: str, node: NodeId) -> T:
     """What the step waits for, if it is of this kind; else the move is refused."""
     if not isinstance(step.detail, kind):

@@ -121,15 +121,21 @@ def ended(definition: Definition, run: Run) -> bool:
 
 
 def end_reads(definition: Definition, run: Run) -> frozenset[PayloadName]:
-    """The payloads that the result of an ended run reads."""
+    """The payloads that the end of a run with no open step reads: those of its result, if any."""
+    if _end(definition, run) is not RunStatus.SUCCEEDED:
+        return frozenset()
     return frozenset(sources(definition, run, (definition.result,)))
+
+
+def _end(definition: Definition, run: Run) -> RunStatus:
+    statuses = frozenset(run.step(node.id).status for node in definition.nodes)
+    return outcome.of_run(statuses, cancelled=run.cancelled)
 
 
 def settled(view: View) -> t.Settle | None:
     """The end of a run with no open step; None where only the code can judge the result."""
     run = view.run
-    statuses = frozenset(run.step(node.id).status for node in view.definition.nodes)
-    status = outcome.of_run(statuses, cancelled=run.cancelled)
+    status = _end(view.definition, run)
     if status is not RunStatus.SUCCEEDED:
         return t.Settle(status, None, view.now.wall_us)
     if view.code is None:
@@ -384,11 +390,23 @@ def _abandoned(view: View, node: Node, step: Step) -> Iterator[t.Transition]:
     yield abandon(node, step)
 
 
-def abandon(node: ToolNode, step: Step, *, command_id: str | None = None) -> t.Abandon:
-    """The end of a call that nobody has any more, as its receipt says (G9)."""
+def abandon(
+    node: ToolNode, step: Step, *, command_id: str | None = None, person: t.Person | None = None
+) -> t.Abandon:
+    """The end of a call that nobody has any more, as its receipt says (G9).
+
+    A `person` said so, by a command, or its deadline has passed.
+    """
     assert step.dispatch is not None
     found, charge_micros = outcome.abandoned(node.tool, step)
     code = found.code or Code.ABANDONED
     return t.Abandon(
-        node.id, step.dispatch.nonce, found.status, code, found.acted, charge_micros, command_id
+        node.id,
+        step.dispatch.nonce,
+        found.status,
+        code,
+        found.acted,
+        charge_micros,
+        command_id,
+        person,
     )

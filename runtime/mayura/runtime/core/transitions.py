@@ -185,7 +185,7 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """The step's end, as its receipt and its deadline say (G9). `command_id`: by an operator."""
+    """The step's end, as its receipt and its deadline say (G9), or a person before that."""
 
     node: NodeId
     nonce: Nonce
@@ -194,6 +194,7 @@ class Abandon:
     acted: Acted
     charge_micros: int | None
     command_id: str | None = None
+    person: Person | None = None
 
 
 @dataclass(frozen=True, slots=True)
