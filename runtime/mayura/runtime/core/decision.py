@@ -122,20 +122,16 @@ def ended(definition: Definition, run: Run) -> bool:
 
 def end_reads(definition: Definition, run: Run) -> frozenset[PayloadName]:
     """The payloads that the end of a run with no open step reads: those of its result, if any."""
-    if _end(definition, run) is not RunStatus.SUCCEEDED:
+    if run.cancelled or any(run.step(n.id).status not in _SATISFIED for n in definition.nodes):
         return frozenset()
     return frozenset(sources(definition, run, (definition.result,)))
-
-
-def _end(definition: Definition, run: Run) -> RunStatus:
-    statuses = frozenset(run.step(node.id).status for node in definition.nodes)
-    return outcome.of_run(statuses, cancelled=run.cancelled)
 
 
 def settled(view: View) -> t.Settle | None:
     """The end of a run with no open step; None where only the code can judge the result."""
     run = view.run
-    status = _end(view.definition, run)
+    statuses = frozenset(run.step(node.id).status for node in view.definition.nodes)
+    status = outcome.of_run(statuses, cancelled=run.cancelled)
     if status is not RunStatus.SUCCEEDED:
         return t.Settle(status, None, view.now.wall_us)
     if view.code is None:
@@ -393,20 +389,9 @@ def _abandoned(view: View, node: Node, step: Step) -> Iterator[t.Transition]:
 def abandon(
     node: ToolNode, step: Step, *, command_id: str | None = None, person: t.Person | None = None
 ) -> t.Abandon:
-    """The end of a call that nobody has any more, as its receipt says (G9).
-
-    A `person` said so, by a command, or its deadline has passed.
-    """
+    """The end of a call that nobody has any more, as its receipt says; `person` may say so (G9)."""
     assert step.dispatch is not None
     found, charge_micros = outcome.abandoned(node.tool, step)
     code = found.code or Code.ABANDONED
-    return t.Abandon(
-        node.id,
-        step.dispatch.nonce,
-        found.status,
-        code,
-        found.acted,
-        charge_micros,
-        command_id,
-        person,
-    )
+    how = (found.status, code, found.acted)
+    return t.Abandon(node.id, step.dispatch.nonce, *how, charge_micros, command_id, person)
