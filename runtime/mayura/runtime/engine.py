@@ -190,8 +190,9 @@ class Engine(Operations, Inspection):
             else:
                 (advanced if accepted else not_loaded).append(run.run_id)
 
+        due = await self._store.due(limit)  # outside: what it raises is no ExceptionGroup
         async with anyio.create_task_group() as group:
-            for run in await self._store.due(limit):
+            for run in due:
                 group.start_soon(drive, run)
         return Swept(tuple(advanced), tuple(not_loaded), tuple(failed))
 
