@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -102,10 +103,7 @@ class Codec(Generic[T]):
         return cast(JsonValue, sorted_sets(self.schema, dumped) if self._sets else dumped)
 
     def _must_come_back(self, value: object, dumped: JsonValue) -> None:
-        back = self._loaded(self._encoded(dumped))
-        if _equal(back, value):
-            return
-        found = difference(value, back)
+        found = difference(value, self._loaded(self._encoded(dumped)))
         if found is not None:
             path, part = found
             what = "does not come back equal from JSON: return exactly the declared type"
@@ -130,13 +128,17 @@ def difference(value: object, back: object) -> tuple[Path, object] | None:
 
     None where only list and tuple differ: a `Sequence` may hold either, and comes back as a list.
     """
+    if _equal(value, back):
+        return None
     if type(value) is type(back) and (isinstance(value, BaseModel) or is_dataclass(value)):
         return _first_difference(value, _members(value), _members(back))
     if isinstance(value, Mapping) and isinstance(back, Mapping):
         return _first_difference(value, dict(value), dict(back))
+    if isinstance(value, datetime) and isinstance(back, datetime):
+        return None if _same_instant(value, back) else ((), value)
     if isinstance(value, list | tuple) and isinstance(back, list | tuple):
         return _first_difference(value, dict(enumerate(value)), dict(enumerate(back)))
-    return None if _equal(value, back) else ((), value)
+    return (), value
 
 
 def _first_difference(
@@ -145,7 +147,7 @@ def _first_difference(
     if values.keys() != backs.keys():
         return (), whole
     for key, value in values.items():
-        found = None if _equal(value, backs[key]) else difference(value, backs[key])
+        found = difference(value, backs[key])
         if found is not None:
             return (key if isinstance(key, int) else str(key), *found[0]), found[1]
     return None
@@ -156,6 +158,13 @@ def _equal(one: object, other: object) -> bool:
         return bool(one == other)
     except Exception:  # noqa: BLE001 - values that cannot be compared are not known to be equal
         return False
+
+
+def _same_instant(value: datetime, back: datetime) -> bool:
+    """Times an hour before clocks go back are equal to no time of another zone, says Python."""
+    if value.tzinfo is None or back.tzinfo is None:
+        return False
+    return value.astimezone(UTC) == back.astimezone(UTC)
 
 
 def _members(value: object) -> dict[str, Any]:

@@ -148,7 +148,9 @@ class _Look:
 
 
 def _has_equality(kind: type) -> bool:
-    return kind in (object, type(None)) or any("__eq__" in vars(k) for k in kind.__mro__[:-1])
+    if kind in (object, type(None)) or kind.__module__ == "collections.abc":
+        return True
+    return any("__eq__" in vars(one) for one in kind.__mro__[:-1])
 
 
 def _is_lopsided(name: str, field: FieldInfo, kind: type) -> bool:
