@@ -39,9 +39,12 @@ class Codec(Generic[T]):
         refuse_what_cannot_come_back(declared, where)
         try:
             adapter: TypeAdapter[T] = TypeAdapter(cast("type[T]", declared))
-        except (PydanticUserError, TypeError, NameError):
+        except (PydanticUserError, TypeError, NameError) as error:
+            advice = ""
+            if isinstance(error, PydanticUserError) and error.code == "typed-dict-version":
+                advice = ": before Python 3.12, take TypedDict from typing_extensions"
             raise DefinitionError(
-                where, f"{name_of(declared)} is no type that pydantic can check"
+                where, f"{name_of(declared)} is no type that pydantic can check{advice}"
             ) from None
         self.declared = declared
         self.schema: Schema = schema_of(adapter, where)

@@ -90,7 +90,7 @@ class _Look:
             self._at_model(kind, path)
         elif dataclasses.is_dataclass(kind):
             self._at_dataclass(kind, path)
-        elif typing.is_typeddict(kind) or issubclass(kind, tuple):
+        elif is_typed_dict(kind) or issubclass(kind, tuple):
             for name, member in hints_of(kind).items():
                 self.at(member, f"{path}.{name}")
         elif not _has_equality(kind):
@@ -168,6 +168,15 @@ def _is_lopsided(name: str, field: FieldInfo, kind: type) -> bool:
     if isinstance(read, AliasPath):
         return True
     return read != written
+
+
+def is_typed_dict(declared: object) -> bool:
+    """Whether it is a TypedDict, of whichever module."""
+    return (
+        isinstance(declared, type)
+        and issubclass(declared, dict)
+        and hasattr(declared, "__required_keys__")
+    )
 
 
 def model_fields_of(kind: type[BaseModel]) -> dict[str, FieldInfo]:

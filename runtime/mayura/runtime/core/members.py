@@ -11,7 +11,12 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, Union, cast
 from pydantic import BaseModel, RootModel
 from pydantic.fields import FieldInfo
 
-from mayura.runtime.core.coming_back import hints_of, model_fields_of, union_members
+from mayura.runtime.core.coming_back import (
+    hints_of,
+    is_typed_dict,
+    model_fields_of,
+    union_members,
+)
 from mayura.runtime.core.definition import Path
 from mayura.runtime.core.mistake import did_you_mean
 from mayura.runtime.core.type_names import name_of
@@ -112,7 +117,7 @@ def _item(declared: object, key: str | int) -> Found:
         return Member(object, (key,))
     if not isinstance(kind, type):
         return None
-    if typing.is_typeddict(kind):
+    if is_typed_dict(kind):
         hints = typing.get_type_hints(kind)
         return Member(hints[key], (key,)) if isinstance(key, str) and key in hints else None
     if kind is tuple and isinstance(key, int):
@@ -159,7 +164,7 @@ def _alias(field: dataclasses.Field[Any]) -> str:
 
 def _why_missing(declared: object, members: list[object], what: str, name: str | None) -> str:
     names = [n for one in members if isinstance(one, type) for n in _fields_of(one)]
-    keys = [k for one in members if typing.is_typeddict(one) for k in hints_of(cast(type, one))]
+    keys = [k for one in members if is_typed_dict(one) for k in hints_of(cast(type, one))]
     if name is None:
         advice = f": its fields are {', '.join(names)}" if names else ""
         return f"{name_of(declared)} has no {what}{advice}"
