@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -62,12 +63,17 @@ def faulty_disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     """From now on every connection is to this disk."""
     disk, connect = Disk(), sqlite3.connect
 
-    def connect_to_disk(*arguments: object, **options: object) -> sqlite3.Connection:
-        connection: FaultyConnection = connect(
-            *arguments,
-            **options,
-            factory=FaultyConnection,  # type: ignore[call-overload]
+    def connect_to_disk(
+        path: Path, *, isolation_level: None, check_same_thread: bool, cached_statements: int
+    ) -> FaultyConnection:
+        connection = connect(
+            path,
+            isolation_level=isolation_level,
+            check_same_thread=check_same_thread,
+            factory=FaultyConnection,
+            cached_statements=cached_statements,
         )
+        assert isinstance(connection, FaultyConnection)
         connection.disk = disk
         disk.opened += 1
         return connection

@@ -60,6 +60,9 @@ class SqliteStore:
         self._once_key = once_key
         self._writes = GroupCommit(self._commit)
         self._creates: Group[NewRun, Created] = Group(self._create, lambda new: (new.run.run_id,))
+        self._checks: Group[Sequence[CallRef], Sequence[LastCheck | None]] = Group(
+            self._check, lambda _: ()
+        )
 
     @property
     def scope(self) -> Scope:
@@ -109,7 +112,7 @@ class SqliteStore:
         return await self._writes.put(write)
 
     async def last_checks(self, calls: Sequence[CallRef]) -> Sequence[LastCheck | None]:
-        return await self._read(reads.last_checks, calls)
+        return await self._checks.put(calls)
 
     async def journal(
         self, run_id: RunId, after_version: int = 0, *, bytes_max: int = JOURNAL_BYTES_MAX
@@ -131,8 +134,8 @@ class SqliteStore:
     async def close(self) -> None:
         within_seconds = METHOD_TIME_MAX_MS / 1000
         try:
-            await self._creates.close(within_seconds=within_seconds)
-            await self._writes.close(within_seconds=within_seconds)
+            for group in (self._checks, self._creates, self._writes):
+                await group.close(within_seconds=within_seconds)
         finally:
             await self._file.close()
 
@@ -141,6 +144,13 @@ class SqliteStore:
 
     async def _create(self, news: Sequence[NewRun]) -> Sequence[Created | MayuraError]:
         return await self._file.write(lambda raw: create_batch(raw, self._frame, news))
+
+    async def _check(
+        self, asked: Sequence[Sequence[CallRef]]
+    ) -> Sequence[Sequence[LastCheck | None]]:
+        answers = await self._read(reads.last_checks, [call for calls in asked for call in calls])
+        each = iter(answers)
+        return [[next(each) for _ in calls] for calls in asked]
 
     async def _read(
         self,
