@@ -22,9 +22,11 @@ from mayura.runtime.ids import NodeId, Nonce
 
 ABANDONED_MARGIN_MS = 60_000
 LAST_CHECK_MARGIN_SHARE = 4  #: a dispatch older than margin / 4 is declined (G3)
-YEARS = range(1685, 2255)  #: within them, microseconds since 1970 are integers that JSON keeps
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Between these two, microseconds since 1970 are integers that canonical JSON keeps.
+_FIRST = datetime(1685, 1, 1, tzinfo=UTC)
+_END = datetime(2255, 1, 1, tzinfo=UTC)
 
 
 def passed(deadline: Deadline, now: Instant) -> bool:
@@ -50,8 +52,8 @@ def parse(value: JsonValue) -> int:
         raise Invalid("this is not an ISO 8601 time") from None
     if moment.tzinfo is None:
         raise Invalid("a time needs an offset from UTC, such as +00:00")
-    if moment.year not in YEARS:
-        raise Invalid(f"a time lies in the years {YEARS[0]} to {YEARS[-1]}; null is no deadline")
+    if not _FIRST <= moment < _END:
+        raise Invalid("a time lies between the years 1685 and 2254; null is no deadline")
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
