@@ -93,9 +93,7 @@ class Admission:
         try:
             await work
         except Exception as error:  # noqa: BLE001 - reaches whoever drives the run; the step stays pending
-            self._held.discard(node)
             self.failed(error)
-            return
         self._again(node)
 
     def _again(self, node: NodeId) -> None:

@@ -49,6 +49,7 @@ class RunDriver:
         self._attempts: dict[Nonce, Dispatched] = {}
         self._admission = Admission(process, writer.context, self._again, self._stop)
         self._frontier: dict[NodeId, None] = {}
+        self._unbegun: dict[NodeId, None] = {}  #: may begin, but not now or not here
         self._positions = {node.id: i for i, node in enumerate(pinned.definition.nodes)}
         self._driving = False
         self._asking = 0  #: callers of `until_rest`
@@ -215,6 +216,8 @@ class RunDriver:
         self._unstored = {name: values.decode(body) for name, body in draft.payloads.items()}
         for node in (*draft.touched, *due_steps(draft.run, draft.now, self._process.in_flight)):
             self._reach(node)
+        self._frontier.update(self._unbegun)  # so that no draft puts the run to sleep over them
+        self._unbegun.clear()
         while self._frontier:
             reached = sorted(self._frontier, key=self._positions.__getitem__)
             cancelled = draft.run.cancelled
@@ -227,7 +230,9 @@ class RunDriver:
                 due_now = True
                 break
             decided = decision.decide(self._view(draft), nodes)
-            due_now = due_now or decided.unstarted
+            if decided.unstarted:
+                due_now = True
+                self._unbegun.update(dict.fromkeys(nodes))
             for transition in decided.transitions:
                 draft.apply(transition)
                 self._reach(transition.node)  # type: ignore[union-attr]  # decide moves steps only
@@ -236,9 +241,11 @@ class RunDriver:
                 due_now = due_now or verdict != "go"
                 if verdict == "next":
                     later.append(ready.node.id)
+                elif verdict == "held":
+                    self._unbegun[ready.node.id] = None
         for node in later:
             self._again(node)
-        return due_now or self._admission.waiting
+        return due_now or self._admission.waiting or self._loading > 0
 
     def _rest(self, draft: Draft, *, due_now: bool) -> None:
         rest = decision.rest(self._view(draft), due_now=due_now)
@@ -376,6 +383,7 @@ class RunDriver:
             self._payloads.update({name: values.decode(body) for name, body in found.items()})
         except Exception as error:  # noqa: BLE001 - reaches whoever drives the run; nothing is decided
             self._loading -= 1
+            self._unbegun.update(dict.fromkeys(nodes))
             self._stop(error)
             return
         self._loading -= 1
