@@ -100,6 +100,7 @@ class StepCall:
         self._writer = writer
         self._store = store
         self._body: Body | None = None
+        self._outlived = False
 
     @property
     def call_id(self) -> CallId:
@@ -107,9 +108,9 @@ class StepCall:
         return self._x.call.call_id
 
     @property
-    def body(self) -> Body | None:
-        """The body, once entered: it may outlive its step."""
-        return self._body
+    def outlived(self) -> bool:
+        """Whether the body was entered and its own end was not waited for."""
+        return self._outlived
 
     def cancel(self) -> None:
         """The run was cancelled: tell the tool. Its step ends as it would otherwise."""
@@ -186,7 +187,9 @@ class StepCall:
         """Enter the body, once."""
         await faultpoint("tool.entered")
         self._body = enter(self._x.tool, self._x.call, arguments, self._x.context)
+        self._outlived = True
         ended = await wait(self._body, self._x.call, self._x.node.tool.timeout_ms)
+        self._outlived = ended.ending == "timed_out"
         await faultpoint("tool.returned")
         return ended
 
@@ -288,10 +291,10 @@ class StepCall:
 
         A `none` or `read` tool proves nothing that anybody has to know.
         """
-        if self._body is None or self._x.node.tool.changes_nothing:
-            return
+        assert self._body is not None, "outlived"
         ended = await asyncio.shield(self._body.ended)
         found = self._evidence(ended)
-        if found.receipt is Receipt.UNKNOWN or found.acted is Acted.UNKNOWN:
+        unsure = found.receipt is Receipt.UNKNOWN or found.acted is Acted.UNKNOWN
+        if unsure or self._x.node.tool.changes_nothing:
             return
         await self._record_receipt(self._proof(ended))

@@ -41,11 +41,11 @@ class RunDriver:
         self.writer = writer
         self.pinned = pinned
         self.users = 0  #: callers that hold this driver
+        self.late: set[NodeId] = set()  #: whose bodies outlived their calls and may prove something
         self._process = process
         self._payloads: dict[PayloadName, JsonValue] = {}
         self._unstored: dict[PayloadName, JsonValue] = {}  #: those of the draft at hand
         self._calls: dict[NodeId, StepCall] = {}
-        self._late = 0  #: bodies that outlived their step
         self._attempts: dict[Nonce, Dispatched] = {}
         self._admission = Admission(process, writer.context, self._again, self._stop)
         self._frontier: dict[NodeId, None] = {}
@@ -68,11 +68,6 @@ class RunDriver:
         """Nothing is left to do here now: no call, no guard, nothing to read or write."""
         held = self._driving and (self._admission.waiting or self._loading > 0)
         return not self._calls and self.writer.idle and not held
-
-    @property
-    def idle(self) -> bool:
-        """Nothing goes on here, not even a body whose step has ended without it."""
-        return self.resting and not self._late
 
     @property
     def calls_in_hand(self) -> int:
@@ -347,9 +342,10 @@ class RunDriver:
         finally:
             self._process.in_flight.leave(dispatched.nonce)
             self._calls.pop(dispatched.node.id, None)
-            if call.body is not None and not call.body.ended.done():
+            if call.outlived:
                 self.users += 1  # now: whoever comes meanwhile must find this driver
-                self._late += 1
+                if not dispatched.node.tool.changes_nothing:
+                    self.late.add(dispatched.node.id)
                 self._process.start(self._outlive(call, dispatched), self.writer.context)
             else:
                 self._admission.release(dispatched.tool)
@@ -361,7 +357,7 @@ class RunDriver:
             await call.merge_late()
         finally:
             self.users -= 1
-            self._late -= 1
+            self.late.discard(dispatched.node.id)
             self._admission.release(dispatched.tool)
             self._check_rest()
 

@@ -45,7 +45,7 @@ class Drivers:
 
     async def until_idle(self) -> None:
         """Wait until no call is in hand here, no body runs on, and nothing waits to be written."""
-        while any(not driver.idle for driver in self._drivers.values()):
+        while any(driver.late or not driver.resting for driver in self._drivers.values()):
             self._rest.clear()
             await self._rest.wait()
 
