@@ -77,7 +77,7 @@ class Slot:
 
 
 def _refuse_size(where: str, slots_max: object) -> None:
-    if isinstance(slots_max, bool) or not isinstance(slots_max, int) or slots_max < 1:
+    if type(slots_max) is not int or slots_max < 1:
         raise DefinitionError(where, "is a whole number of at least 1")
     if slots_max > FAN_OUT_MAX:
         raise limit(where, "a fan-out", FAN_OUT_MAX)

@@ -117,4 +117,5 @@ def _place(path: Path) -> str:
 
 def _said(schemas: list[Schema]) -> str:
     names = ["one of a few constants" if "enum" in s else str(s.get("type")) for s in schemas]
+    names.sort(key=lambda name: name == "null")
     return " or ".join(dict.fromkeys(names))

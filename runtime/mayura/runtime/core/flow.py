@@ -344,7 +344,7 @@ class Flow:
             raise DefinitionError(
                 f"workflow {self._workflow!r}", "is complete: flow is of use only inside it"
             )
-        if not isinstance(node, str) or not NODE_ID.fullmatch(node):
+        if type(node) is not str or not NODE_ID.fullmatch(node):
             raise DefinitionError(
                 f"workflow {self._workflow!r} node {node!r}",
                 "a node id is a letter, then at most 127 letters, digits or any of . _ -",
@@ -378,11 +378,11 @@ class Flow:
 
 
 def _refuse_flag(where: str, value: object) -> None:
-    if not isinstance(value, bool):
+    if type(value) is not bool:  # a symbol answers isinstance with an error of its own
         raise DefinitionError(where, "is True or False; a condition belongs into when=")
 
 
 def _text(where: str, value: object) -> str:
-    if not isinstance(value, str):
+    if type(value) is not str:
         raise DefinitionError(where, "is a text known when the workflow is defined")
     return value
