@@ -1,0 +1,437 @@
+"""Tool steps: what becomes of a call, by its tool's effects and by how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import pytest
+
+from mayura.runtime import Code, Guard, Refusal, Snapshot, Tool
+from mayura.runtime.core.definition import Effects
+from tests.runtime.shop import (
+    LEDGER,
+    Body,
+    acting,
+    acting_in_thread,
+    one_step,
+    raising,
+    refusing,
+    reporting,
+    two_steps,
+)
+from tests.runtime.world import World, everywhere, step_of, steps_of
+
+COST = 10
+NOTHING: tuple[Effects, ...] = ("none", "read")
+SOMETHING: tuple[Effects, ...] = ("write", "host")
+Kind = Literal["on the loop", "in a thread"]
+both_kinds = pytest.mark.parametrize("kind", get_args(Kind))
+
+
+def tool_of(kind: Kind, effects: Effects, **options: float) -> Tool[[str], str]:
+    make = acting if kind == "on the loop" else acting_in_thread
+    return make(effects=effects, cost_micros=COST, timeout=options.get("timeout", 30))
+
+
+async def never(call: object) -> str:
+    """A body that ends when it is stopped."""
+    await asyncio.Event().wait()
+    return "never"
+
+
+def never_in_thread(call: object) -> str:
+    """The same for a thread, which nobody can stop: it looks at the cancellation itself."""
+    LEDGER.calls["act"].cancellation.wait_in_thread(20)
+    raise TimeoutError
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a step and its run come to."""
+
+    status: str
+    code: Code | None
+    cause: str | None
+    receipt: str
+    acted: str
+    charged: int
+    reserved: int
+    run: str
+
+
+def row_of(seen: Snapshot) -> Row:
+    step = step_of(seen)
+    return Row(
+        str(step.status),
+        step.code,
+        None if step.cause is None else str(step.cause),
+        str(step.receipt),
+        str(step.acted),
+        step.charged_micros,
+        step.reserved_micros,
+        str(seen.status),
+    )
+
+
+BODIES: dict[str, Body] = {
+    "returns": lambda call: "done",
+    "raises": raising(ValueError("no such card")),
+    "is cancelled": raising(asyncio.CancelledError()),
+    "refuses": refusing(),
+    "returns nonsense": lambda call: 42,
+}
+TABLE: list[tuple[tuple[Effects, ...], str, Row]] = [
+    (NOTHING, "returns", Row("succeeded", None, None, "succeeded", "no", COST, 0, "succeeded")),
+    (SOMETHING, "returns", Row("succeeded", None, None, "succeeded", "yes", COST, 0, "succeeded")),
+    (
+        NOTHING,
+        "raises",
+        Row("failed", Code.TOOL_FAILED, "exception", "failed", "no", COST, 0, "failed"),
+    ),
+    (
+        SOMETHING,
+        "raises",
+        Row(
+            "unknown", Code.OUTCOME_UNKNOWN, "exception", "unknown", "unknown", 0, COST,
+            "outcome_unknown",
+        ),
+    ),
+    (
+        NOTHING,
+        "is cancelled",
+        Row("failed", Code.CANCELLED, "cancelled", "failed", "no", COST, 0, "failed"),
+    ),
+    (
+        SOMETHING,
+        "is cancelled",
+        Row(
+            "unknown", Code.OUTCOME_UNKNOWN, "cancelled", "unknown", "unknown", 0, COST,
+            "outcome_unknown",
+        ),
+    ),
+    (
+        (*NOTHING, *SOMETHING),
+        "refuses",
+        Row("failed", Code.TOOL_FAILED, "refused", "not_started", "no", 0, 0, "failed"),
+    ),
+    (
+        NOTHING,
+        "returns nonsense",
+        Row("failed", Code.INVALID_OUTPUT, None, "succeeded", "no", COST, 0, "failed"),
+    ),
+    (
+        SOMETHING,
+        "returns nonsense",
+        Row("blocked", Code.INVALID_OUTPUT, None, "succeeded", "yes", COST, 0, "blocked"),
+    ),
+]  # fmt: skip
+CASES = [(effects, how, row) for kinds, how, row in TABLE for effects in kinds]
+
+
+@both_kinds
+@pytest.mark.parametrize(("effects", "how", "row"), CASES, ids=[f"{e} {h}" for e, h, _ in CASES])
+async def test_a_step_ends_as_its_effects_and_its_call_say(
+    world: World, kind: Kind, effects: Effects, how: str, row: Row
+) -> None:
+    """G10: what may have acted is never plain failed."""
+    flow = one_step(tool_of(kind, effects))
+    LEDGER.does("act", BODIES[how])
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    assert row_of(await engine.run_until_settled(run.id)) == row
+    assert len(LEDGER.entered) == 1
+
+
+@both_kinds
+@pytest.mark.parametrize("effects", [*NOTHING, *SOMETHING])
+async def test_a_step_whose_time_is_over_ends_then(
+    world: World, kind: Kind, effects: Effects
+) -> None:
+    flow = one_step(tool_of(kind, effects, timeout=0.02))
+    LEDGER.does("act", never if kind == "on the loop" else never_in_thread)
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    seen = row_of(await engine.run_until_settled(run.id))
+    assert LEDGER.calls["act"].cancellation.is_set()
+    if effects in NOTHING:
+        assert seen == Row("failed", Code.TIMEOUT, "timeout", "failed", "no", COST, 0, "failed")
+    else:
+        assert seen == Row(
+            "unknown", Code.OUTCOME_UNKNOWN, "timeout", "unknown", "unknown", 0, COST,
+            "outcome_unknown",
+        )  # fmt: skip
+
+
+@everywhere
+async def test_a_refusals_reason_is_kept_and_no_other_word_of_a_tool(world: World) -> None:
+    flow = two_steps(acting("shop.look", effects="read"), acting())
+    LEDGER.does("then", refusing("It is sold out."))
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    seen = await engine.run_until_settled(run.id)
+    assert step_of(seen, "then").refusal == "It is sold out."
+    assert step_of(seen, "first").refusal is None
+
+
+class Sloppy(Refusal):
+    """A refusal that says nothing of its reason."""
+
+    def __init__(self) -> None:
+        pass
+
+
+@both_kinds
+@pytest.mark.parametrize(
+    ("refusal", "reason"),
+    [
+        (Refusal("x" * 600), "x" * 512),
+        (Refusal("a\0b\ud800c"), "ab?c"),
+        (Refusal(""), None),
+        (Sloppy(), None),
+    ],
+    ids=["long", "unstorable", "empty", "none"],
+)
+async def test_any_refusal_is_a_refusal(
+    world: World, kind: Kind, refusal: Refusal, reason: str | None
+) -> None:
+    flow = one_step(tool_of(kind, "write"))
+    LEDGER.does("act", raising(refusal))
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    step = step_of(await engine.run_until_settled(run.id))
+    assert (step.status, step.receipt, step.acted) == ("failed", "not_started", "no")
+    assert step.refusal == reason
+
+
+async def test_a_step_is_charged_what_its_tool_reported(world: World) -> None:
+    flow = one_step(tool_of("on the loop", "write"))
+    LEDGER.does("act", reporting(7))
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    seen = await engine.run_until_settled(run.id)
+    assert (seen.budget.spent_micros, seen.budget.reserved_micros) == (7, 0)
+
+
+@pytest.mark.parametrize("effects", [*NOTHING, *SOMETHING])
+async def test_a_cost_that_nobody_knows_leaves_the_step_unknown_and_its_reservation(
+    world: World, effects: Effects
+) -> None:
+    flow = one_step(tool_of("on the loop", effects))
+    LEDGER.does("act", reporting(1, unknown=1))
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    seen = await engine.run_until_settled(run.id)
+    step = step_of(seen)
+    assert (seen.status, step.status) == ("outcome_unknown", "unknown")
+    assert (step.cause, step.receipt) == ("cost_unknown", "succeeded")
+    assert (seen.budget.spent_micros, seen.budget.reserved_micros) == (0, COST)
+
+
+async def test_a_second_report_is_refused_and_the_first_one_counts(world: World) -> None:
+    flow = one_step(tool_of("on the loop", "read"))
+    LEDGER.does("act", reporting(3, then=reporting(4)))
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    seen = await engine.run_until_settled(run.id)
+    assert step_of(seen).code is Code.TOOL_FAILED, "the report raised in the tool"
+    assert seen.budget.spent_micros == 3
+
+
+@pytest.mark.parametrize("amount", [-1, 1.5, "1", True, float("nan")])
+async def test_a_report_is_of_whole_micros(world: World, amount: int) -> None:
+    """Case F4."""
+    flow = one_step(tool_of("on the loop", "read"))
+    LEDGER.does("act", reporting(amount))
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    seen = await engine.run_until_settled(run.id)
+    assert step_of(seen).code is Code.TOOL_FAILED
+    assert seen.budget.spent_micros == COST, "nothing was reported"
+
+
+async def test_a_charge_above_the_reservation_is_an_overrun_and_stops_the_run(
+    world: World,
+) -> None:
+    """G14: the maximum holds; the rest is kept, told, and starts nothing further."""
+    flow = two_steps(tool_of("on the loop", "write"))
+    LEDGER.does("first", reporting(COST + 5))
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    seen = await engine.run_until_settled(run.id)
+    assert steps_of(seen) == {"first": "succeeded", "then": "blocked"}
+    assert step_of(seen, "then").code is Code.BUDGET_EXCEEDED
+    assert (seen.budget.spent_micros, seen.budget.overrun_micros) == (COST, 5)
+    overruns = [e.data for e in await engine.events(run.id) if e.type == "budget.overrun"]
+    assert overruns == [{"node": "first", "over": 5}]
+
+
+@pytest.mark.parametrize("effects", [*NOTHING, *SOMETHING])
+async def test_a_refusal_after_usage_was_reported_is_an_ordinary_exception(
+    world: World, effects: Effects
+) -> None:
+    flow = one_step(tool_of("on the loop", effects))
+    LEDGER.does("act", reporting(2, then=refusing()))
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    seen = await engine.run_until_settled(run.id)
+    step = step_of(seen)
+    assert step.status == ("failed" if effects in NOTHING else "unknown")
+    assert (step.receipt, step.refusal) != ("not_started", "It is sold out.")
+    assert seen.budget.spent_micros == (2 if effects in NOTHING else 0)
+
+
+async def test_a_call_has_the_same_identity_whoever_makes_it(world: World) -> None:
+    flow = two_steps(acting())
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    await engine.run_until_settled(run.id)
+    first, then = LEDGER.calls["first"], LEDGER.calls["then"]
+    assert first.call_id == f"{run.id}/step:first"
+    assert first.run_id == run.id
+    assert first.key != then.key
+    assert len(first.key) == 32
+    assert first.uuid.hex == first.key
+    assert first.scope.principal == "local"
+
+
+async def test_a_tools_words_go_to_the_local_log_with_run_and_call(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    flow = one_step(acting())
+    LEDGER.does("act", raising(ValueError("card 4711")))
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    with caplog.at_level(logging.WARNING, "mayura.tool"):
+        await engine.run_until_settled(run.id)
+    (record,) = [r for r in caplog.records if r.name == "mayura.tool"]
+    assert record.exc_info is not None
+    assert vars(record)["call_id"] == f"{run.id}/step:act"
+    assert "4711" not in record.getMessage()
+    assert "4711" not in await world.place.dump()
+
+
+# --- guards -------------------------------------------------------------------------------------
+
+
+def guarded(boundary: Literal["input", "output"], guard: Guard) -> Tool[[str], str]:
+    if boundary == "input":
+        return acting(cost_micros=COST, input_guards=[guard])
+    return acting(cost_micros=COST, output_guards=[guard])
+
+
+async def _hang(value: object, about: object) -> bool:
+    await asyncio.Event().wait()
+    return True
+
+
+async def _cling(value: object, about: object) -> bool:
+    """Goes on, however often it is stopped."""
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        await asyncio.Event().wait()
+    return True
+
+
+async def _yes(value: object, about: object) -> bool:
+    return True
+
+
+def _raise(error: BaseException) -> Guard:
+    def check(value: object, about: object) -> bool:
+        raise error
+
+    return Guard("raising", "1", check)
+
+
+GUARDS: list[tuple[str, Guard, Code | None]] = [
+    ("yes", Guard("yes", "1", lambda value, about: True), None),
+    ("async yes", Guard("yes", "1", _yes), None),
+    ("no", Guard("no", "1", lambda value, about: False), Code.GUARD_BLOCKED),
+    ("rewrites", Guard("other", "1", lambda value, about: "x"), Code.GUARD_BLOCKED),  # type: ignore[arg-type,return-value]
+    ("raises", _raise(ValueError("card 4711")), Code.GUARD_UNAVAILABLE),
+    ("exits", _raise(SystemExit(1)), Code.GUARD_UNAVAILABLE),
+    ("is cancelled", _raise(asyncio.CancelledError()), Code.GUARD_UNAVAILABLE),
+    ("hangs", Guard("hanging", "1", _hang), Code.GUARD_UNAVAILABLE),
+    ("clings", Guard("clinging", "1", _cling), Code.GUARD_UNAVAILABLE),
+]
+
+
+@pytest.mark.parametrize("boundary", ["input", "output"])
+@pytest.mark.parametrize(("guard", "code"), [g[1:] for g in GUARDS], ids=[g[0] for g in GUARDS])
+async def test_a_guard_allows_or_blocks_and_fails_closed(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    boundary: Literal["input", "output"],
+    guard: Guard,
+    code: Code | None,
+) -> None:
+    monkeypatch.setattr("mayura.runtime.guarding.GUARD_TIME_S_MAX", 0.02)
+    flow = one_step(guarded(boundary, guard))
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    seen = await engine.run_until_settled(run.id)
+    step = step_of(seen)
+    if code is None:
+        assert step.status == "succeeded"
+    elif boundary == "input":
+        assert (step.status, step.code, step.acted, step.receipt) == ("blocked", code, "no", None)
+        assert not LEDGER.entered, "an input guard stops before anything happens"
+        assert seen.budget.spent_micros == 0
+    else:
+        assert (step.status, step.code, step.acted) == ("blocked", code, "yes")
+        assert step.receipt == "succeeded", "the effect happened, the output is withheld"
+        assert seen.budget.spent_micros == COST
+        assert step_of(await engine.inspect(run.id, outputs=True)).output is None
+
+
+async def test_a_no_weighs_more_than_a_guard_that_did_not_answer(world: World) -> None:
+    no = Guard("no", "1", lambda value, about: False)
+    flow = one_step(acting(input_guards=[_raise(ValueError()), no]))
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    assert step_of(await engine.run_until_settled(run.id)).code is Code.GUARD_BLOCKED
+
+
+async def test_a_guard_sees_the_stored_value_and_which_call_it_is_about(world: World) -> None:
+    seen: list[tuple[object, str, str]] = []
+
+    def look(value: object, about: object) -> bool:
+        seen.append(
+            (value, str(getattr(about, "call_id", "")), str(getattr(about, "boundary", "")))
+        )
+        return True
+
+    guard = Guard("looking", "1", look)
+    flow = one_step(acting(input_guards=[guard], output_guards=[guard]))
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    await engine.run_until_settled(run.id)
+    call = f"{run.id}/step:act"
+    assert seen == [({"order": "o-1"}, call, "input"), ("act", call, "output")]
+
+
+async def test_a_slow_guard_holds_up_its_own_step_only(world: World) -> None:
+    """G3: what waits comes before the dispatch commit, and no sibling waits for it."""
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def slowly(value: object, about: object) -> bool:
+        asked.set()
+        await answer.wait()
+        return True
+
+    flow = two_steps(
+        acting("shop.quick"), acting("shop.slow", input_guards=[Guard("slow", "1", slowly)])
+    )
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    driving = asyncio.create_task(engine.run_until_settled(run.id))
+    await asyncio.wait_for(asked.wait(), 10)
+    seen = await engine.inspect(run.id)
+    assert steps_of(seen) == {"first": "succeeded", "then": "pending"}
+    assert seen.status == "running"
+    answer.set()
+    assert (await driving).status == "succeeded"
