@@ -33,7 +33,7 @@ class Disk:
 
     before: dict[str, list[sqlite3.Error | None]] = field(default_factory=dict)  #: instead of it
     after: dict[str, list[sqlite3.Error | None]] = field(default_factory=dict)  #: when it is done
-    opened: int = 0
+    handled: list[str] = field(default_factory=list)  #: "open" and "close", as they came
 
     def execute(self, sql: str, carry_out: Callable[[], sqlite3.Cursor]) -> sqlite3.Cursor:
         word = sql.split(maxsplit=1)[0].rstrip(";").lower()
@@ -58,13 +58,21 @@ class FaultyConnection(sqlite3.Connection):
         carry_out = partial(super().execute, sql, parameters)  # type: ignore[arg-type]
         return self.disk.execute(sql, carry_out)
 
+    def close(self) -> None:
+        self.disk.handled.append("close")
+        super().close()
+
 
 def faulty_disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     """From now on every connection is to this disk."""
     disk, connect = Disk(), sqlite3.connect
 
     def connect_to_disk(
-        path: Path, *, isolation_level: None, check_same_thread: bool, cached_statements: int
+        path: Path,
+        *,
+        isolation_level: None = None,
+        check_same_thread: bool = True,
+        cached_statements: int = 128,
     ) -> FaultyConnection:
         connection = connect(
             path,
@@ -75,7 +83,7 @@ def faulty_disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
         )
         assert isinstance(connection, FaultyConnection)
         connection.disk = disk
-        disk.opened += 1
+        disk.handled.append("open")
         return connection
 
     monkeypatch.setattr(sqlite3, "connect", connect_to_disk)

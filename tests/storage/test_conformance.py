@@ -144,6 +144,14 @@ async def test_a_write_sent_twice_applies_once_and_wins_both_times(
     assert await store.write(write) == first, "also when the run has moved on"
 
 
+async def test_a_write_decided_on_a_version_that_is_not_stored_is_lost(store: Store) -> None:
+    """G15: what was read may be gone again."""
+    run = await submitted(store)
+    vanished = write_of(run).after
+    assert await store.write(dispatch_of(vanished)) == LOST
+    assert await loaded(store, run.run_id) == run
+
+
 async def test_a_write_of_a_run_that_is_not_there_is_lost(store: Store) -> None:
     assert await store.write(write_of(submission("nobody").run)) == LOST
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mayura.runtime.errors import Code, MayuraError
-from mayura.runtime.ports import Won
+from mayura.runtime.ports import Refused, Won
 from mayura.storage import sqlite, sqlite_connection, sqlite_file
 from mayura.storage.memory import open_store as open_memory_store
 from mayura.storage.migrate import schema_of
@@ -21,14 +21,11 @@ from mayura.storage.sqlite_path import check_place, file_system_of, path_of
 from mayura.storage.statements import parse, sql_folder
 from tests.storage.places import SqlitePlace
 from tests.storage.runs import (
-    NODE,
     OUTPUT,
     dispatch_of,
     loaded,
     prepare,
-    submission,
     submitted,
-    succeeded,
     won,
     write_of,
 )
@@ -251,18 +248,14 @@ async def test_the_log_stays_bounded_beside_readers(
     assert max(sizes[8:]) < 2 * log_bytes_max
 
 
-async def test_two_processes_keep_their_runs_apart_and_meet_in_one(
-    place: SqlitePlace, store: sqlite.SqliteStore
-) -> None:
-    """Run numbers are this file's own, and no write reaches another run by one."""
-    first = await submitted(store, "o-1")
-    other = await place.open()
-    second = await submitted(other, "o-2")
-    begun = await won(other, dispatch_of(second))
-    await won(store, write_of(begun, {NODE: succeeded(begun.step(NODE))}))
-    assert await loaded(store, first.run_id) == first
-    assert not (await other.create(submission("o-1"))).created
-    await other.close()
+async def test_no_write_reaches_another_run_by_a_wrong_number(store: sqlite.SqliteStore) -> None:
+    one, other = await submitted(store, "o-1"), await submitted(store, "o-2")
+    await won(store, write_of(other))
+    numbers = store._frame.numbers
+    numbers[one.run_id] = numbers[other.run_id]
+    assert await store.write(write_of(one)) == Refused("lost")
+    assert await loaded(store, one.run_id) == one
+    assert (await loaded(store, other.run_id)).version == 2
 
 
 async def test_a_closed_file_leaves_no_log_behind(place: SqlitePlace) -> None:

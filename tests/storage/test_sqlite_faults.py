@@ -23,6 +23,9 @@ from tests.storage.runs import (
     write_of,
 )
 
+OPENED_AGAIN = ["close", "close", "open", "open"]
+"""Both connections are closed before either is opened: the log is read anew."""
+
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
@@ -44,11 +47,11 @@ async def test_after_a_failed_sync_the_file_is_opened_again_and_the_nonce_decide
     """It looks rolled back and may be committed; either way it is committed once."""
     runs = [await submitted(store, f"o-{number}") for number in range(3)]
     writes = [dispatch_of(run) for run in runs]
-    opened = disk.opened
+    disk.handled.clear()
     getattr(disk, when)["commit"] = [error_of("SQLITE_IOERR_FSYNC")]
     answers = await asyncio.gather(*map(store.write, writes))
     assert all(isinstance(answer, Won) for answer in answers)
-    assert disk.opened == opened + 2
+    assert disk.handled == OPENED_AGAIN
     for run, write, answer in zip(runs, writes, answers, strict=True):
         assert isinstance(answer, Won)
         after = await loaded(store, run.run_id)
@@ -88,23 +91,23 @@ async def test_a_commit_that_is_busy_is_still_open_and_repeated(
     disk: Disk, store: sqlite.SqliteStore
 ) -> None:
     run = await submitted(store)
-    opened = disk.opened
+    disk.handled.clear()
     disk.before["commit"] = [error_of("SQLITE_BUSY") for _ in range(5)]
     await won(store, dispatch_of(run))
-    assert disk.opened == opened
+    assert disk.handled == []
 
 
 async def test_a_failed_read_says_so_and_the_next_reads_a_file_opened_again(
     disk: Disk, store: sqlite.SqliteStore
 ) -> None:
     run = await submitted(store)
-    opened = disk.opened
+    disk.handled.clear()
     disk.before["select"] = [error_of("SQLITE_IOERR_READ")]
     with pytest.raises(MayuraError) as refused:
         await store.load(run.run_id)
     assert refused.value.code is Code.STORAGE_UNAVAILABLE
     assert await loaded(store, run.run_id) == run
-    assert disk.opened == opened + 2
+    assert disk.handled == OPENED_AGAIN
 
 
 async def test_a_file_that_cannot_be_opened_again_is_tried_at_the_next_write(
