@@ -1,0 +1,1 @@
+"""Being written by another engineer right now: leave this file to them."""
