@@ -137,10 +137,11 @@ def test_wide_values_are_not_mistaken_for_deep_ones() -> None:
 
 
 def test_the_number_of_values_is_limited() -> None:
-    fits: JsonValue = [0] * (values.VALUE_NODES_MAX - 1)
+    zero: list[JsonValue] = [0]
+    fits: JsonValue = zero * (values.VALUE_NODES_MAX - 1)
     assert decode(encode(fits)) == fits
     with pytest.raises(MayuraError, match="more than 100,000 values"):
-        encode([0] * values.VALUE_NODES_MAX)
+        encode(zero * values.VALUE_NODES_MAX)
 
 
 def test_keys_are_sorted() -> None:

@@ -12,6 +12,7 @@ from mayura.runtime.core.tool import Tool, tool
 from mayura.runtime.core.tracing import workflow
 from mayura.runtime.core.transitions import Person
 from mayura.runtime.core.workflow import Workflow
+from mayura.runtime.core.writing import Step
 from mayura.runtime.engine import Drained, Engine, Submitted, Swept
 from mayura.runtime.errors import Code, MayuraError, SubmitConflict
 from mayura.runtime.ids import RunId, Scope
@@ -36,6 +37,7 @@ __all__ = [
     "RunId",
     "Scope",
     "Snapshot",
+    "Step",
     "StepView",
     "SubmitConflict",
     "Submitted",
