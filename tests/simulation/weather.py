@@ -21,7 +21,7 @@ class Weather:
         self._delays = rng.choice((0.0, 0.1, 0.5))
         self._deaths = rng.choice((0.0, 0.3, 0.7, 0.9))
         self._freezes = rng.choice((0.0, 0.0, 0.3, 0.6))
-        self._outages = rng.choice((0.0, 0.0, 0.0, 0.05))
+        self._outages = rng.choice((0.0, 0.0, 0.02, 0.06))
         self.outage_until_s = 0.0
 
     def clear_up(self) -> None:
