@@ -32,7 +32,7 @@ from mayura.runtime.ids import NodeId
 from mayura.runtime.in_flight import InFlight
 from mayura.runtime.people import VerifyHuman
 from mayura.runtime.ports import Store
-from mayura.storage import host_clock
+from mayura.storage import host_clock, sqlite
 from mayura.storage.memory import MemoryStore
 from mayura.storage.memory_database import MemoryDatabase
 from tests.runtime.shop import people, policy_for
@@ -117,7 +117,7 @@ class InSqlite:
     path: Path
 
     async def open(self, scope: Scope = Scope()) -> Store:  # noqa: B008 - frozen
-        return await open_store(f"sqlite:///{self.path}", scope=scope)
+        return await sqlite.open_store(f"sqlite:///{self.path}", scope=scope)
 
     async def run_ids(self) -> list[RunId]:
         rows = self.rows("select lower(hex(run_id)) from runs")
