@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Final
 
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from mayura.runtime import Call, tool
+
+NOON: Final = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 class Line(BaseModel):
@@ -26,7 +29,7 @@ class Order(BaseModel):
     lines: list[Line] = []
     extras: Extras | None = None
     pay_by: datetime | None = None
-    ship_at: datetime = datetime(2030, 1, 1, tzinfo=UTC)
+    ship_at: datetime = NOON
     pair: tuple[int, str] = (0, "")
     digest: str = Field(default="0" * 64, alias="sha256")
 

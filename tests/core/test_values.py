@@ -131,6 +131,14 @@ def test_nesting_is_limited() -> None:
             encode(nested(depth))
 
 
+def test_nesting_is_limited_in_wide_values_too() -> None:
+    inner = nested(values.VALUE_DEPTH_MAX - 1)
+    fits: list[JsonValue] = [inner, {"a": None}, inner]
+    assert decode(encode(fits)) == fits
+    with pytest.raises(MayuraError, match="nested deeper than 32"):
+        encode([[inner], *fits])
+
+
 def test_wide_values_are_not_mistaken_for_deep_ones() -> None:
     value: JsonValue = [{"a": [i]} for i in range(100)]
     assert decode(encode(value)) == value

@@ -7,7 +7,7 @@ refused here, by name and path, before anything is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import isfinite
 from typing import cast
 
@@ -30,7 +30,7 @@ _OPTIONS = (
     | orjson.OPT_PASSTHROUGH_DATACLASS
     | orjson.OPT_PASSTHROUGH_DATETIME
 )
-_SCALARS = (str, int, bool, type(None))
+_SCALARS = frozenset({str, int, bool, float, type(None)})
 
 
 def encode(value: JsonValue, where: str = "value") -> bytes:
@@ -43,7 +43,7 @@ def encode(value: JsonValue, where: str = "value") -> bytes:
     except (TypeError, RecursionError):
         check(value, where)
         raise _invalid(where, "is not plain JSON") from None
-    if _plainly_fine(raw) and (b"null" not in raw or _all_finite(value)):
+    if _fine(raw, value):
         return raw
     check(value, where)
     return orjson.dumps(_without_negative_zero(value), option=_OPTIONS)
@@ -87,29 +87,32 @@ def _invalid(where: str, what: str) -> MayuraError:
     return MayuraError(Code.INVALID_JSON, f"{where} {what}")
 
 
-def _plainly_fine(raw: bytes) -> bool:
-    """Whether the bytes alone show that depth, size, text and zeros are in order.
+def _fine(raw: bytes, value: JsonValue) -> bool:
+    """Whether `raw` shows that all is in order; if not, `check` looks at every value.
 
-    Each value but the first needs a byte and a separator, so few bytes are few values.
+    Each value but the first needs a byte and a separator, so few bytes are few values, and few
+    brackets are few levels. NaN and infinity are written as null: then what is read back differs.
     """
     return (
-        raw.count(b"[") + raw.count(b"{") <= VALUE_DEPTH_MAX
-        and len(raw) < VALUE_NODES_MAX
+        len(raw) < VALUE_NODES_MAX
         and b"\\u0000" not in raw
         and b"-0.0" not in raw
+        and (b"null" not in raw or orjson.loads(raw) == value)
+        and (raw.count(b"[") + raw.count(b"{") <= VALUE_DEPTH_MAX or _is_shallow(value))
     )
 
 
-def _all_finite(value: JsonValue) -> bool:
-    """Whether every null in the bytes was a null: NaN and infinity are written as null, too."""
-    kind = type(value)
-    if kind is dict or kind is list:
-        members = cast("dict[str, JsonValue]", value).values() if kind is dict else value
-        for member in cast("list[JsonValue]", members):
-            if type(member) not in _SCALARS and not _all_finite(member):
-                return False
-        return True
-    return kind in _SCALARS or (kind is float and isfinite(cast(float, value)))
+def _is_shallow(value: object, levels: int = VALUE_DEPTH_MAX) -> bool:
+    if type(value) is dict:
+        members: Iterable[object] = value.values()
+    elif type(value) is list:
+        members = value
+    else:
+        return type(value) in _SCALARS
+    for member in members:
+        if type(member) not in _SCALARS and (levels <= 1 or not _is_shallow(member, levels - 1)):
+            return False
+    return True
 
 
 def _wrong_with(value: object, depth: int) -> str | None:
