@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
-from mayura.runtime import MayuraError, RunId
+from mayura.runtime import MayuraError, RunId, open_store
 from mayura.runtime.core import values
 from mayura.runtime.core.definition import Definition, JsonValue, ToolNode
 from mayura.runtime.core.manifest import from_manifest
@@ -107,7 +107,7 @@ async def read_history(store: Store, run_id: RunId, ledger: Sequence[Entry]) -> 
 
 async def read_all(place: Place, runs: Mapping[Key, RunId]) -> dict[Key, History]:
     """The evidence about many runs, each under the name the test has for it."""
-    store = await place.open()
+    store = await open_store(place.url, migrate=False)
     ledger = place.ledger.entries()
     found = {key: await read_history(store, run, ledger) for key, run in runs.items()}
     await store.close()

@@ -11,14 +11,14 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
-from mayura.runtime import Code, Engine, MayuraError, RunId, Snapshot
+from mayura.runtime import Engine, RunId, Snapshot
 from mayura.runtime.core.deadlines import passed
 from mayura.runtime.core.state import StepStatus
 from mayura.runtime.core.transitions import Person
 from mayura.runtime.ids import NodeId
 from tests.chaos.gates import Gate
 from tests.chaos.place import Place
-from tests.chaos.shop import BY_ID, POLICY, WORKFLOWS, Message, Order, here
+from tests.chaos.shop import BY_ID, POLICY, WORKFLOWS, Message, Order, here, waiting_chain
 
 MARGIN_S: Final = 4.0
 """How long after its timeout a call is settled here: a quarter of it is ample for a loaded machine,
@@ -57,6 +57,32 @@ async def submit_and_drive(place: Place, workflow_id: str, keys: Sequence[str]) 
         await asyncio.gather(*(finish(opened, run) for run in runs))
 
 
+async def submit_in_turn(place: Place, keys: Sequence[str], beside: int) -> None:
+    """Carry runs with an approval and a signal from submission to end, some at a time.
+
+    What was acknowledged is written down before anything else happens.
+    """
+    left = iter(keys)
+
+    async def carry() -> None:
+        for key in left:
+            run = (await opened.submit(waiting_chain, Order(order_id=key), key=key)).id
+            _acknowledged(place, "run.created", key)
+            while not (seen := await opened.run_until_settled(run)).settled:
+                for event in await give(opened, seen, "ada", Message(sender=0, text="go on")):
+                    _acknowledged(place, event, key)
+                await asyncio.sleep(LOOK_AGAIN_S)
+            place.gate("finished").arrive()
+
+    async with engine(place, margin=60.0) as opened:
+        await asyncio.gather(*(carry() for _ in range(beside)))
+
+
+def _acknowledged(place: Place, event: str, key: str) -> None:
+    with place.folder.joinpath("acknowledged.txt").open("a") as file:
+        file.write(f"{event} {key}\n")
+
+
 async def drive(place: Place, runs: Collection[RunId]) -> None:
     """Sweep until each of these runs of others has settled, saying yes to whatever is asked."""
     async with engine(place) as opened:
@@ -65,7 +91,7 @@ async def drive(place: Place, runs: Collection[RunId]) -> None:
             await opened.run_once()
             seen = [await opened.inspect(run) for run in left]
             for each in seen:
-                await answer(opened, each, "ada", Message(sender=0, text="go on"))
+                await give(opened, each, "ada", Message(sender=0, text="go on"))
             left = [each.id for each in seen if not each.settled]
             await asyncio.sleep(SWEEP_AGAIN_S)
 
@@ -130,25 +156,23 @@ async def until_abandoned(place: Place, run: RunId) -> None:
 async def finish(opened: Engine, run: RunId) -> Snapshot:
     """Drive one run to its end; whoever or whatever it waits for comes at once."""
     while not (seen := await opened.run_until_settled(run)).settled:
-        await answer(opened, seen, "ada", Message(sender=0, text="go on"))
+        await give(opened, seen, "ada", Message(sender=0, text="go on"))
         await asyncio.sleep(LOOK_AGAIN_S)
     return seen
 
 
-async def answer(opened: Engine, seen: Snapshot, person: str, message: Message) -> list[Code]:
-    """Approve and signal what the run waits for; the refusals that were met."""
-    met: list[Code] = []
-    for node, step in seen.steps.items():
-        if step.status is not StepStatus.WAITING:
-            continue
-        try:
-            if node == MESSAGE:
-                await opened.signal(seen.id, node, person, message.model_dump())
-            elif node == AGREED:
-                request = await opened.approval_request(seen.id, node)
-                await opened.approve(seen.id, node, request.digest, credential=person)
-        except MayuraError as error:
-            # A request that was decided since it was seen is not there any more.
-            if error.code is not Code.NOT_FOUND:
-                met.append(error.code)
-    return met
+async def give(opened: Engine, seen: Snapshot, person: str, message: Message) -> list[str]:
+    """Approve and signal what the run waits for; the events of what was acknowledged."""
+    given: list[str] = []
+    if _waits(seen, MESSAGE):
+        await opened.signal(seen.id, MESSAGE, person, message.model_dump())
+        given.append("signal.received")
+    if _waits(seen, AGREED):
+        request = await opened.approval_request(seen.id, AGREED)
+        await opened.approve(seen.id, AGREED, request.digest, credential=person)
+        given.append("approval.approved")
+    return given
+
+
+def _waits(seen: Snapshot, node: NodeId) -> bool:
+    return node in seen.steps and seen.steps[node].status is StepStatus.WAITING
