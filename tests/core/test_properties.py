@@ -356,9 +356,9 @@ class AnyRun(RuleBasedStateMachine):
         for node in self.in_hand():
             drive.end(node)
         for node in self.asking():
-            drive.approve(node)
+            self.happens(partial(drive.approve, node))
         for node in self.questions():
-            drive.respond(node, "answer")
+            self.happens(partial(drive.respond, node, "answer"))
         for node in drive.in_status(S.WAITING):
             if isinstance(drive.definition.index[node], SignalNode | HumanNode):
                 self.happens(partial(drive.signal, node))
