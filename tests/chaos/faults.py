@@ -35,8 +35,17 @@ class Fault:
 class Faults:
     """Counts the passages of one process, and carries out what is planned for them."""
 
-    def __init__(self, *planned: Fault, meets: Mapping[str, int] | None = None) -> None:
-        """`meets`: at these points, wait a moment for so many processes to be there."""
+    def __init__(
+        self,
+        *planned: Fault,
+        meets: Mapping[str, int] | None = None,
+        dies_after: int | None = None,
+    ) -> None:
+        """`meets`: at these points, wait a moment for so many processes to be there.
+
+        `dies_after`: kill the process at its so many-th passage of whatever point.
+        """
+        self._dies_after = dies_after
         self._planned = {(fault.point, fault.passage): fault for fault in planned}
         self._meets = dict(meets or {})
         self._gates: dict[str, Gate] = {}
@@ -55,6 +64,8 @@ class Faults:
         fault = self._planned.get((point, self.passed[point]))
         if fault is not None:
             os.kill(os.getpid(), SIGNALS[fault.what])
+        if self.passed.total() == self._dies_after:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def next_round(self, gate: Callable[[str], Gate]) -> None:
         """From now on, the next passage of each meeting point waits at a gate of its own."""

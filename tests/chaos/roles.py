@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
-from mayura.runtime import Engine, RunId, Snapshot
+from mayura.runtime import Code, Engine, MayuraError, RunId, Snapshot
 from mayura.runtime.core.deadlines import passed
 from mayura.runtime.core.state import StepStatus
 from mayura.runtime.core.transitions import Person
@@ -25,6 +26,7 @@ MARGIN_S: Final = 4.0
 and all of it is not too long to wait for."""
 LOOK_AGAIN_S: Final = 0.02
 SWEEP_AGAIN_S: Final = 0.1
+AT_ONCE: Final = 2  #: runs that a brave driver has in hand
 STARTS_WITHIN_S: Final = 30.0
 MESSAGE: Final = NodeId("message")  #: the signal of every workflow that has one
 AGREED: Final = NodeId("agreed")  #: the step that a person approves
@@ -94,6 +96,31 @@ async def drive(place: Place, runs: Collection[RunId]) -> None:
                 await give(opened, each, "ada", Message(sender=0, text="go on"))
             left = [each.id for each in seen if not each.settled]
             await asyncio.sleep(SWEEP_AGAIN_S)
+
+
+async def submit(place: Place, workflow_id: str, keys: Sequence[str]) -> None:
+    """Submit a run under each key, and drive none."""
+    async with engine(place) as opened:
+        for key in keys:
+            await opened.submit(BY_ID[workflow_id], Order(order_id=key), key=key)
+
+
+async def brave(place: Place, runs: Sequence[RunId], seed: float) -> None:
+    """Sweep among others who do the same, and give what some of the runs wait for."""
+    chosen = random.Random(seed)
+    async with engine(place) as opened:
+        left = list(runs)
+        while left:
+            await opened.run_once(limit=AT_ONCE)
+            for run in chosen.sample(left, min(AT_ONCE, len(left))):
+                seen = await opened.inspect(run)
+                if seen.settled:
+                    left.remove(run)
+                try:
+                    await give(opened, seen, "ada", Message(sender=0, text="go on"))
+                except MayuraError as error:
+                    if error.code not in (Code.CONFLICT, Code.NOT_FOUND):  # others were faster
+                        raise
 
 
 async def drive_one(place: Place, run: RunId) -> None:
