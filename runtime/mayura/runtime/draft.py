@@ -8,6 +8,7 @@ from typing import cast
 
 from mayura.runtime.core import transitions as t
 from mayura.runtime.core import values
+from mayura.runtime.core.altering import altered
 from mayura.runtime.core.apply import apply
 from mayura.runtime.core.definition import JsonValue
 from mayura.runtime.core.digest import chain
@@ -92,7 +93,7 @@ class Draft:
         """The write that makes this transition durable."""
         entries = values.encode(cast(JsonValue, self.events))
         version = self.before.version + 1
-        self.run = replace(
+        self.run = altered(
             self.run,
             version=version,
             event_seq=self.before.event_seq + len(self.events),
@@ -115,12 +116,12 @@ class Draft:
 def committed(run: Run, dispatches: Sequence[NodeId], at: Instant) -> Run:
     """The run as the store has it now: with the times that the store gave."""
     if not dispatches:
-        return replace(run, last_at_us=at.wall_us)
+        return altered(run, last_at_us=at.wall_us)
     steps = dict(run.steps)
     for node in dispatches:
         step = steps[node]
         assert step.dispatch is not None
         settle = Deadline(at.steady_us + step.dispatch.settle_wait_us, at.epoch)
-        dispatch = replace(step.dispatch, at_us=at.wall_us, settle=settle)
-        steps[node] = replace(step, dispatch=dispatch)
-    return replace(run, last_at_us=at.wall_us, steps=steps)
+        dispatch = altered(step.dispatch, at_us=at.wall_us, settle=settle)
+        steps[node] = altered(step, dispatch=dispatch)
+    return altered(run, last_at_us=at.wall_us, steps=steps)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final, TypeAlias
 
+from mayura.runtime.core.altering import altered
 from mayura.runtime.core.state import Instant, Run, Step
 from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ids import NodeId, Nonce, PayloadName, RunId, Scope
@@ -151,7 +152,7 @@ class MemoryDatabase:
         entry = (after.version, before.event_seq + 1, at.wall_us, write.nonce, write.entries)
         kept.journal.append(JournalEntry(*entry, after.chain))
         stored = {**kept.run.steps, **steps}
-        kept.run = replace(after, last_at_us=at.wall_us, fence=kept.run.fence, steps=stored)
+        kept.run = altered(after, last_at_us=at.wall_us, fence=kept.run.fence, steps=stored)
 
 
 def _check(kept: KeptRun, write: RunWrite, steps: Mapping[NodeId, Step]) -> None:

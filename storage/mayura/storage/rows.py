@@ -9,10 +9,10 @@ order of `RUN_COLUMNS` and `STEP_COLUMNS`; its writing statements bind them in t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from typing import Final, TypeAlias, TypeVar
 
+from mayura.runtime.core.altering import altered
 from mayura.runtime.core.state import (
     Acted,
     Cause,
@@ -136,8 +136,8 @@ def touched_steps(write: RunWrite, at: Instant) -> dict[NodeId, Step]:
         step = write.after.step(node)
         assert step.dispatch is not None  # check_write saw to it
         settle = Deadline(at.steady_us + step.dispatch.settle_wait_us, at.epoch)
-        dispatch = replace(step.dispatch, at_us=at.wall_us, settle=settle)
-        steps[node] = replace(step, dispatch=dispatch)
+        dispatch = altered(step.dispatch, at_us=at.wall_us, settle=settle)
+        steps[node] = altered(step, dispatch=dispatch)
     return steps
 
 
@@ -182,7 +182,7 @@ def as_created(new: NewRun, at: Instant) -> Run:
             Code.INTEGRITY_VIOLATION, f"Run {run.run_id} is submitted with something behind it."
         )
     wake_at_us = None if run.wake_at_us is None else max(run.wake_at_us, at.wall_us)
-    return replace(run, created_at_us=at.wall_us, last_at_us=at.wall_us, wake_at_us=wake_at_us)
+    return altered(run, created_at_us=at.wall_us, last_at_us=at.wall_us, wake_at_us=wake_at_us)
 
 
 def first_nonce(run_id: RunId) -> Nonce:

@@ -7,12 +7,12 @@ a receipt that is already there) return the run as it is and no events.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final
 
 from mayura.runtime.core import apply_calls as calls
 from mayura.runtime.core import apply_waits as waits
 from mayura.runtime.core import transitions as t
+from mayura.runtime.core.altering import altered
 from mayura.runtime.core.change import Applied, begin, event_of, put, without_effect
 from mayura.runtime.core.state import (
     SETTLED_RUNS,
@@ -37,35 +37,35 @@ def apply(run: Run, transition: t.Transition) -> Applied:
 
 def _skip(run: Run, x: t.Skip) -> Applied:
     step = begin(run, x.node, "skip", StepStatus.SKIPPED)
-    after = replace(step, status=StepStatus.SKIPPED)
+    after = altered(step, status=StepStatus.SKIPPED)
     event = event_of("step.skipped", x.node, because=x.because)
     return put(run, x.node, after), (event, *without_effect(x.node, step))
 
 
 def _bypass(run: Run, x: t.Bypass) -> Applied:
     step = begin(run, x.node, "bypass", StepStatus.BYPASSED)
-    after = replace(step, status=StepStatus.BYPASSED)
+    after = altered(step, status=StepStatus.BYPASSED)
     event = event_of("step.bypassed", x.node)
     return put(run, x.node, after), (event, *without_effect(x.node, step))
 
 
 def _block(run: Run, x: t.Block) -> Applied:
     step = begin(run, x.node, "block", StepStatus.BLOCKED)
-    after = replace(step, status=StepStatus.BLOCKED, code=x.code)
+    after = altered(step, status=StepStatus.BLOCKED, code=x.code)
     event = event_of("step.blocked", x.node, code=x.code, detail=x.detail or None, acted=Acted.NO)
     return put(run, x.node, after), (event,)
 
 
 def _fail(run: Run, x: t.Fail) -> Applied:
     step = begin(run, x.node, "fail", StepStatus.FAILED)
-    after = replace(step, status=StepStatus.FAILED, code=x.code)
+    after = altered(step, status=StepStatus.FAILED, code=x.code)
     event = event_of("step.failed", x.node, code=x.code, detail=x.detail or None, acted=Acted.NO)
     return put(run, x.node, after), (event,)
 
 
 def _join(run: Run, x: t.Join) -> Applied:
     step = begin(run, x.node, "join", StepStatus.SUCCEEDED)
-    after = replace(step, status=StepStatus.SUCCEEDED, released=True)
+    after = altered(step, status=StepStatus.SUCCEEDED, released=True)
     return put(run, x.node, after), (event_of("step.succeeded", x.node),)
 
 
@@ -79,7 +79,7 @@ def _pause(run: Run, x: t.Pause) -> Applied:
     if run.paused_at_us is not None:
         return run, ()
     event = event_of("run.pause_requested", command=x.command_id, by=x.by)
-    return replace(run, paused_at_us=x.at_us), (event,)
+    return altered(run, paused_at_us=x.at_us), (event,)
 
 
 def _resume(run: Run, x: t.Resume) -> Applied:
@@ -89,7 +89,7 @@ def _resume(run: Run, x: t.Resume) -> Applied:
     lost_us = max(0, x.at_us - run.paused_at_us)
     steps = {n: _allow(step, run.paused_at_us, x.at_us) for n, step in run.steps.items()}
     event = event_of("run.resumed", command=x.command_id, by=x.by, allowance_us=lost_us)
-    return replace(run, paused_at_us=None, status=RunStatus.RUNNING, steps=steps), (event,)
+    return altered(run, paused_at_us=None, status=RunStatus.RUNNING, steps=steps), (event,)
 
 
 def _allow(step: Step, paused_at_us: int, at_us: int) -> Step:
@@ -107,21 +107,21 @@ def _allow(step: Step, paused_at_us: int, at_us: int) -> Step:
         case _:
             return step
     allowance_us = step.detail.allowance_us + max(0, lost_us)
-    return replace(step, detail=replace(step.detail, allowance_us=allowance_us))
+    return altered(step, detail=altered(step.detail, allowance_us=allowance_us))
 
 
 def _cancel(run: Run, x: t.Cancel) -> Applied:
     if run.cancelled:
         return run, ()
     _open(run, "cancel")
-    return replace(run, cancelled=True), (event_of("run.cancelled", command=x.command_id, by=x.by),)
+    return altered(run, cancelled=True), (event_of("run.cancelled", command=x.command_id, by=x.by),)
 
 
 def _rest(run: Run, x: t.Rest) -> Applied:
     _open(run, "rest")
     if x.status in SETTLED_RUNS:
         raise MayuraError(Code.CONFLICT, f"a run that rests is open: it cannot be {x.status}")
-    after = replace(run, status=x.status, wake_at_us=x.wake_at_us)
+    after = altered(run, status=x.status, wake_at_us=x.wake_at_us)
     if x.status is run.status:
         return after, ()
     return after, (event_of(f"run.{x.status}"),)
@@ -132,7 +132,7 @@ def _settle(run: Run, x: t.Settle) -> Applied:
     unsettled = [node for node, step in run.steps.items() if step.status not in TERMINAL_STEPS]
     if unsettled or x.status not in SETTLED_RUNS:
         raise MayuraError(Code.CONFLICT, f"the run cannot settle as {x.status}: a step is open")
-    after = replace(
+    after = altered(
         run,
         status=x.status,
         result_code=x.code,

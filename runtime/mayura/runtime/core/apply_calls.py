@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from mayura.runtime.core import budget, receipts
 from mayura.runtime.core import transitions as t
+from mayura.runtime.core.altering import altered
 from mayura.runtime.core.change import Applied, IllegalMove, begin, event_of, person_data, put
 from mayura.runtime.core.state import Acted, Cause, Receipt, Run, Step, StepStatus
 from mayura.runtime.errors import Code, MayuraError
@@ -22,7 +23,7 @@ def dispatch(run: Run, x: t.Begin) -> Applied:
         raise IllegalMove("dispatch", x.node, "in a run that is cancelled or paused")
     if not budget.affordable(run, x.reserved_micros):
         raise MayuraError(Code.BUDGET_EXCEEDED, f"step {x.node!r} does not fit the budget")
-    after = replace(
+    after = altered(
         step,
         status=StepStatus.DISPATCHING,
         dispatch=x.dispatch,
@@ -58,7 +59,7 @@ def decline(run: Run, x: t.Decline) -> Applied:
         return run, events
     target = StepStatus.SKIPPED if run.cancelled else StepStatus.BLOCKED
     step = begin(run, x.node, "decline", target)
-    after = replace(
+    after = altered(
         step, status=target, code=Code.CANCELLED if run.cancelled else x.code, acted=Acted.NO
     )
     event = event_of("step.declined", x.node, code=x.code)
@@ -77,9 +78,9 @@ def record(run: Run, x: t.RecordReceipt) -> Applied:
             "integrity.contradiction", x.node, receipt=step.receipt, contradicted_by=x.receipt
         )
         acted = step.acted if step.acted is x.acted else Acted.UNKNOWN
-        return put(run, x.node, replace(step, contradiction=x.receipt, acted=acted)), (event,)
+        return put(run, x.node, altered(step, contradiction=x.receipt, acted=acted)), (event,)
     charge_micros = x.charge_micros
-    after = replace(
+    after = altered(
         step,
         receipt=x.receipt,
         acted=x.acted,
@@ -101,7 +102,7 @@ def _charge(run: Run, node: NodeId, step: Step, charge_micros: int) -> Applied:
     """Settle what a call cost; what its abandonment charged already is not charged again."""
     reserved_micros, charged_micros = step.reserved_micros, step.charged_micros
     more_micros = max(0, charge_micros - charged_micros)
-    after = replace(step, reserved_micros=0, charged_micros=charged_micros + more_micros)
+    after = altered(step, reserved_micros=0, charged_micros=charged_micros + more_micros)
     run = budget.settle(put(run, node, after), reserved_micros, more_micros)
     over_micros = more_micros - reserved_micros
     if over_micros <= 0:
@@ -121,7 +122,7 @@ def complete(run: Run, x: t.Complete) -> Applied:
         )
     step = begin(run, x.node, "complete", x.status)
     _refuse_false_end(step, x)
-    after = replace(
+    after = altered(
         step,
         status=x.status,
         code=x.code,
@@ -152,7 +153,7 @@ def abandon(run: Run, x: t.Abandon) -> Applied:
     _own(run, x.node, x.nonce)
     step = begin(run, x.node, "abandon", x.status)
     _refuse_false_end(step, x)
-    after = replace(step, status=x.status, code=x.code, cause=Cause.ABANDONED, acted=x.acted)
+    after = altered(step, status=x.status, code=x.code, cause=Cause.ABANDONED, acted=x.acted)
     events: tuple[t.Event, ...] = (
         event_of(
             "step.abandoned",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mayura.runtime.core import transitions as t
+from mayura.runtime.core.altering import altered
 from mayura.runtime.core.change import (
     Applied,
     IllegalMove,
@@ -22,7 +21,7 @@ from mayura.runtime.errors import Code
 def request_approval(run: Run, x: t.RequestApproval) -> Applied:
     step = begin(run, x.node, "request_approval", StepStatus.WAITING)
     detail = Approval(digest=x.digest, expires_at_us=x.expires_at_us)
-    after = replace(step, status=StepStatus.WAITING, detail=detail)
+    after = altered(step, status=StepStatus.WAITING, detail=detail)
     event = event_of(
         "approval.requested", x.node, digest=x.digest.hex(), expires_at_us=x.expires_at_us
     )
@@ -32,17 +31,17 @@ def request_approval(run: Run, x: t.RequestApproval) -> Applied:
 def lapse(run: Run, x: t.LapseApproval) -> Applied:
     step = begin(run, x.node, "lapse", StepStatus.PENDING)
     detail_of(step, Approval, "lapse", x.node)
-    after = replace(step, status=StepStatus.PENDING, detail=None)
+    after = altered(step, status=StepStatus.PENDING, detail=None)
     return put(run, x.node, after), (event_of("approval.lapsed", x.node),)
 
 
 def approve(run: Run, x: t.Approve) -> Applied:
     step = begin(run, x.node, "approve", StepStatus.PENDING)
     detail = detail_of(step, Approval, "approve", x.node)
-    decided = replace(
+    decided = altered(
         detail, approved=True, decided_by=x.person.id, decided_at_us=x.at_us, allowance_us=0
     )
-    after = replace(step, status=StepStatus.PENDING, detail=decided)
+    after = altered(step, status=StepStatus.PENDING, detail=decided)
     event = event_of(
         "approval.approved",
         x.node,
@@ -56,8 +55,8 @@ def approve(run: Run, x: t.Approve) -> Applied:
 def reject(run: Run, x: t.Reject) -> Applied:
     step = begin(run, x.node, "reject", StepStatus.BLOCKED)
     detail = detail_of(step, Approval, "reject", x.node)
-    decided = replace(detail, approved=False, decided_by=x.person.id, decided_at_us=x.at_us)
-    after = replace(step, status=StepStatus.BLOCKED, code=Code.REJECTED, detail=decided)
+    decided = altered(detail, approved=False, decided_by=x.person.id, decided_at_us=x.at_us)
+    after = altered(step, status=StepStatus.BLOCKED, code=Code.REJECTED, detail=decided)
     event = event_of(
         "approval.rejected",
         x.node,
@@ -71,7 +70,7 @@ def reject(run: Run, x: t.Reject) -> Applied:
 def ask(run: Run, x: t.Ask) -> Applied:
     step = begin(run, x.node, "ask", StepStatus.WAITING)
     detail = Question(digest=x.digest, deadline_us=x.deadline_us)
-    after = replace(step, status=StepStatus.WAITING, detail=detail)
+    after = altered(step, status=StepStatus.WAITING, detail=detail)
     event = event_of("question.asked", x.node, digest=x.digest.hex(), deadline_us=x.deadline_us)
     return put(run, x.node, after), (event,)
 
@@ -81,22 +80,22 @@ def answer(run: Run, x: t.Answer) -> Applied:
     detail = detail_of(step, Question, "answer", x.node)
     if detail.answer_digest is not None:
         raise IllegalMove("answer", x.node, "already answered")
-    answered = replace(detail, answer_digest=x.digest, answered_by=x.person.id)
+    answered = altered(detail, answer_digest=x.digest, answered_by=x.person.id)
     event = event_of("question.answered", x.node, command=x.command_id, **person_data(x.person))
-    return put(run, x.node, replace(step, detail=answered)), (event,)
+    return put(run, x.node, altered(step, detail=answered)), (event,)
 
 
 def start_timer(run: Run, x: t.StartTimer) -> Applied:
     step = begin(run, x.node, "start_timer", StepStatus.WAITING)
-    after = replace(step, status=StepStatus.WAITING, detail=Timer(fire_at_us=x.fire_at_us))
+    after = altered(step, status=StepStatus.WAITING, detail=Timer(fire_at_us=x.fire_at_us))
     return put(run, x.node, after), (event_of("timer.started", x.node, fire_at_us=x.fire_at_us),)
 
 
 def await_signal(run: Run, x: t.AwaitSignal) -> Applied:
     step = begin(run, x.node, "await_signal", StepStatus.WAITING)
     early = step.detail if isinstance(step.detail, Signal) else Signal()
-    detail = replace(early, deadline_us=x.deadline_us)
-    after = replace(step, status=StepStatus.WAITING, detail=detail)
+    detail = altered(early, deadline_us=x.deadline_us)
+    after = altered(step, status=StepStatus.WAITING, detail=detail)
     return put(run, x.node, after), (event_of("signal.awaited", x.node, deadline_us=x.deadline_us),)
 
 
@@ -107,13 +106,13 @@ def receive(run: Run, x: t.ReceiveSignal) -> Applied:
     detail = Signal() if step.detail is None else detail_of(step, Signal, "receive", x.node)
     if detail.signal_id is not None:
         raise IllegalMove("receive", x.node, "already signalled")
-    got = replace(
+    got = altered(
         detail, signal_id=x.signal_id, payload_digest=x.payload_digest, received_at_us=x.at_us
     )
     event = event_of(
         "signal.received", x.node, signal=x.signal_id, without_effect=True if kept else None
     )
-    return put(run, x.node, replace(step, detail=got)), (event,)
+    return put(run, x.node, altered(step, detail=got)), (event,)
 
 
 def accept(run: Run, x: t.Accept) -> Applied:
@@ -123,9 +122,9 @@ def accept(run: Run, x: t.Accept) -> Applied:
             pass
         case _:
             raise IllegalMove("accept", x.node, "without an answer, a signal or a timer")
-    after = replace(step, status=StepStatus.SUCCEEDED, output=True, released=True)
+    after = altered(step, status=StepStatus.SUCCEEDED, output=True, released=True)
     if isinstance(step.detail, Timer):
-        after = replace(after, detail=replace(step.detail, fired_at_us=x.at_us))
+        after = altered(after, detail=altered(step.detail, fired_at_us=x.at_us))
     return put(run, x.node, after), (event_of("step.succeeded", x.node),)
 
 
@@ -136,6 +135,6 @@ def time_out(run: Run, x: t.TimeOut) -> Applied:
             pass
         case _:
             raise IllegalMove("time_out", x.node, "not waiting for an answer or a signal")
-    after = replace(step, status=StepStatus.TIMED_OUT, code=Code.TIMEOUT)
+    after = altered(step, status=StepStatus.TIMED_OUT, code=Code.TIMEOUT)
     event = event_of("step.timed_out", x.node)
     return put(run, x.node, after), (event, *without_effect(x.node, step))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from mayura.runtime.core.altering import altered
 from mayura.runtime.core.state import Run
 
 
@@ -17,14 +16,14 @@ def reserve(run: Run, cost_micros: int) -> Run:
     """Book the most a call may cost before it is made."""
     if cost_micros == 0:
         return run
-    return replace(run, reserved_micros=run.reserved_micros + cost_micros)
+    return altered(run, reserved_micros=run.reserved_micros + cost_micros)
 
 
 def settle(run: Run, reserved_micros: int, charge_micros: int) -> Run:
     """Turn a reservation into a charge: the rest is free again, a surplus is an overrun."""
     if reserved_micros == 0 and charge_micros == 0:
         return run
-    return replace(
+    return altered(
         run,
         reserved_micros=run.reserved_micros - reserved_micros,
         spent_micros=run.spent_micros + min(charge_micros, reserved_micros),

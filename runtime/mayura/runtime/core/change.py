@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import StrEnum
 from typing import TypeVar
 
 from mayura.runtime.core import transitions as t
+from mayura.runtime.core.altering import altered
 from mayura.runtime.core.definition import JsonValue
 from mayura.runtime.core.moves import legal
 from mayura.runtime.core.state import Run, Signal, Step, StepStatus
@@ -27,7 +27,7 @@ class IllegalMove(MayuraError):
 def put(run: Run, node: NodeId, step: Step) -> Run:
     steps = dict(run.steps)
     steps[node] = step
-    return replace(run, steps=steps)
+    return altered(run, steps=steps)
 
 
 def begin(run: Run, node: NodeId, move: str, target: StepStatus) -> Step:

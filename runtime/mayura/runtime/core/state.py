@@ -112,7 +112,7 @@ class Deadline:
     epoch: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dispatch:
     """The record that a call was begun: written before the call, never twice (G1, G2)."""
 
@@ -125,7 +125,7 @@ class Dispatch:
     fence: int  #: the claim's fence under which it was dispatched (G8)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Approval:
     """A request for a person's yes to one exact call, and the decision if there is one."""
 
@@ -137,7 +137,7 @@ class Approval:
     decided_at_us: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Question:
     """A typed question to a person (information, correction, plan_selection)."""
 
@@ -148,7 +148,7 @@ class Question:
     answered_by: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Timer:
     """An absolute due time, and when it fired."""
 
@@ -156,7 +156,7 @@ class Timer:
     fired_at_us: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Signal:
     """What a signal step waits for or got; it may have come before the step began."""
 
@@ -170,7 +170,7 @@ class Signal:
 Detail = Approval | Question | Timer | Signal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Step:
     """One step. `output` says that a payload row `output:<node>` exists."""
 
@@ -188,7 +188,7 @@ class Step:
     detail: Detail | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     """One run as its versioned row and its steps say. Steps not in the map are plain pending."""
 
