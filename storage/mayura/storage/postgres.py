@@ -156,7 +156,7 @@ class PostgresStore:
         try:
             await asyncio.gather(*(group.close(within_seconds=within_s) for group in groups))
         finally:
-            await asyncio.gather(*(sessions.close(within_s / 3) for sessions in self._sessions))
+            await asyncio.gather(*(sessions.close() for sessions in self._sessions))
 
 
 async def open_store(
@@ -194,7 +194,7 @@ async def open_store(
         )
         await store.now()
     except BaseException:
-        await readers.close(limits.close_s)
+        await readers.close()
         raise
     return store
 

@@ -17,8 +17,10 @@ SEND_S_MAX: Final = 5.0
 LOCK_WAIT_S_MAX: Final = 4.0
 STATEMENT_S_MAX: Final = 6.0
 IDLE_IN_TRANSACTION_S_MAX: Final = 5.0
-CLOSE_S_MAX: Final = 1.5
+CLOSE_S_MAX: Final = 1.0
 """A store that is closed has until then to land what it has; then it gives up on the rest."""
+LEAVE_S_MAX: Final = 0.5
+"""A session that is closed takes leave of the server for so long; then it is cut."""
 
 BATCH_LOCK_WAIT_S_MAX: Final = 1.0
 """A batch waits for nobody's run, only for another's commit of the same `once` subject."""

@@ -24,7 +24,7 @@ from mayura.storage.migrate import (
     require_environment,
 )
 from mayura.storage.postgres_errors import misconfigured, unavailable
-from mayura.storage.postgres_limits import PAUSE_S_MAX, PAUSE_S_MIN, Limits
+from mayura.storage.postgres_limits import LEAVE_S_MAX, PAUSE_S_MAX, PAUSE_S_MIN, Limits
 from mayura.storage.postgres_reads import ask
 from mayura.storage.postgres_sessions import SQL, Sessions
 from mayura.storage.postgres_url import Target
@@ -50,7 +50,7 @@ async def bring_up(target: Target, limits: Limits, migrations: Sequence[Migratio
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise unavailable(error) from None
     finally:
-        await _leave(connection, limits)
+        await _leave(connection)
 
 
 async def enter_scope(
@@ -114,8 +114,8 @@ async def _connect(target: Target, limits: Limits) -> asyncpg.Connection:
         pause_s = min(2 * pause_s, PAUSE_S_MAX)
 
 
-async def _leave(connection: asyncpg.Connection, limits: Limits) -> None:
+async def _leave(connection: asyncpg.Connection) -> None:
     try:
-        await connection.close(timeout=limits.close_s)
+        await connection.close(timeout=LEAVE_S_MAX)
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
         connection.terminate()

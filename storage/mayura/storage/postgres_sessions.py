@@ -17,7 +17,7 @@ import asyncpg
 
 from mayura.runtime.errors import Code, MayuraError
 from mayura.storage.postgres_errors import meaning_of
-from mayura.storage.postgres_limits import Limits
+from mayura.storage.postgres_limits import LEAVE_S_MAX, Limits
 from mayura.storage.postgres_url import Target
 from mayura.storage.statements import load
 
@@ -64,10 +64,10 @@ class Session:
         """Carry out statements without values, outside of any limit but the server's."""
         await self._connection.execute(sql)
 
-    async def close(self, within_s: float) -> None:
+    async def close(self) -> None:
         """Take leave of the server, or end the connection where it does not answer."""
         try:
-            await self._connection.close(timeout=within_s)
+            await self._connection.close(timeout=LEAVE_S_MAX)
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
             self.end()
 
@@ -102,6 +102,7 @@ class Sessions:
         self._limits = limits
         self._slots = asyncio.Semaphore(size)
         self._idle: list[Session] = []
+        self._in_use: set[Session] = set()
         self._closed = False
 
     @asynccontextmanager
@@ -116,6 +117,7 @@ class Sessions:
                     Code.STORAGE_UNAVAILABLE, "The store is closed: open it, then ask again."
                 )
             session = self._take_idle() or await open_session(self._target, self._limits)
+            self._in_use.add(session)
             sound = False
             try:
                 yield session
@@ -124,16 +126,19 @@ class Sessions:
                 sound = meaning_of(error) != "unsure"
                 raise
             finally:
+                self._in_use.discard(session)
                 if sound and session.usable and not self._closed:
                     self._idle.append(session)
                 else:
                     session.end()
 
-    async def close(self, within_s: float) -> None:
-        """End the idle ones; one in use ends when it is given back."""
+    async def close(self) -> None:
+        """End all; whoever uses one is told as by a server that goes away."""
         self._closed = True
+        for session in self._in_use:
+            session.end()
         idle, self._idle = self._idle, []
-        await asyncio.gather(*(session.close(within_s) for session in idle))
+        await asyncio.gather(*(session.close() for session in idle))
 
     def _take_idle(self) -> Session | None:
         while self._idle:

@@ -1,0 +1,136 @@
+"""How a PostgreSQL store gets its schema, and which stores are refused."""
+
+from __future__ import annotations
+
+import re
+
+import asyncpg
+import pytest
+
+from mayura.runtime.errors import Code, MayuraError
+from mayura.storage.migrate import migration_of, migrations_of, schema_of
+from mayura.storage.postgres import migrate, open_store
+from mayura.storage.postgres_limits import Limits
+from mayura.storage.postgres_schema import bring_up
+from mayura.storage.postgres_url import target_of
+from tests.postgres_server import PostgresServer
+from tests.storage.places import SCOPE
+
+MIGRATIONS = migrations_of("postgres")
+SCHEMA = schema_of("postgres")
+
+
+def shape_of(server: PostgresServer, url: str) -> str:
+    """Everything that the database's schema says."""
+    dumped = server.run("pg_dump", "--schema-only", "--no-owner", "--dbname", url)
+    return re.sub(r"(?m)^(--.*|\\(un)?restrict .*)$", "", dumped)
+
+
+async def carry_out(url: str, statement: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+async def test_the_migrations_add_up_to_the_schema(
+    postgres_server: PostgresServer, empty_postgres_url: str, postgres_url: str
+) -> None:
+    for statement in SCHEMA:
+        await carry_out(empty_postgres_url, statement.sql)
+    assert "CREATE TABLE" in shape_of(postgres_server, empty_postgres_url)
+    assert shape_of(postgres_server, postgres_url) == shape_of(postgres_server, empty_postgres_url)
+
+
+async def test_migrating_again_changes_nothing(empty_postgres_url: str) -> None:
+    newest = MIGRATIONS[-1].number
+    assert [await migrate(empty_postgres_url) for _ in range(2)] == [newest, newest]
+
+
+async def test_a_migration_that_fails_leaves_the_old_version_whole(postgres_url: str) -> None:
+    broken = migration_of(
+        "0002_break.sql",
+        "-- writable by: 1\n"
+        "-- name: extra\n-- A table.\ncreate table extra (id integer);\n"
+        "-- name: broken\n-- No such table.\ninsert into nowhere values (1);\n",
+    )
+    target = target_of(postgres_url)
+    with pytest.raises(MayuraError):
+        await bring_up(target, Limits(), [*MIGRATIONS, broken])
+    connection = await asyncpg.connect(postgres_url)
+    assert await connection.fetchval("select schema_version from store") == MIGRATIONS[-1].number
+    assert await connection.fetchval("select to_regclass('extra')") is None
+    await connection.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        ("update store set schema_version = 99, writable_by = 99", "upgrade"),
+        ("update store set environment = 'production'", "environment"),
+    ],
+)
+async def test_a_store_of_another_release_or_environment_is_refused(
+    postgres_url: str, change: str, hint: str
+) -> None:
+    """G15."""
+    await carry_out(postgres_url, change)
+    with pytest.raises(MayuraError) as refused:
+        await open_store(postgres_url, scope=SCOPE, environment="staging")
+    assert refused.value.code is Code.INVALID_CONFIG
+    assert hint in str(refused.value)
+
+
+async def test_a_newer_store_that_we_may_still_write_is_opened(postgres_url: str) -> None:
+    await carry_out(postgres_url, "update store set schema_version = 99")
+    store = await open_store(postgres_url, scope=SCOPE)
+    await store.close()
+
+
+async def test_a_store_that_must_be_migrated_first_is_refused(empty_postgres_url: str) -> None:
+    with pytest.raises(MayuraError) as refused:
+        await open_store(empty_postgres_url, scope=SCOPE, migrate=False)
+    assert refused.value.code is Code.INVALID_CONFIG
+    assert "mayura migrate" in str(refused.value)
+
+
+async def test_somebody_elses_store_table_is_left_alone(empty_postgres_url: str) -> None:
+    await carry_out(empty_postgres_url, "create table store (shelf text)")
+    with pytest.raises(MayuraError) as refused:
+        await open_store(empty_postgres_url, scope=SCOPE)
+    assert refused.value.code is Code.INVALID_CONFIG
+
+
+@pytest.mark.parametrize("part", ["user", "database"])
+async def test_a_url_that_the_database_refuses_is_said_so_at_once(
+    postgres_server: PostgresServer, part: str
+) -> None:
+    url = postgres_server.url("nowhere")
+    if part == "user":
+        url = postgres_server.url().replace("postgres@", "nobody:hunter2@")
+    with pytest.raises(MayuraError) as refused:
+        await open_store(url, scope=SCOPE)
+    assert refused.value.code is Code.INVALID_CONFIG
+    assert "hunter2" not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "update definitions set version = '2'",
+        "delete from definitions",
+        "update policies set manifest = '\\x00'",
+        "delete from policies",
+        "update scopes set once_key = sha256('x')",
+        "delete from scopes",
+    ],
+)
+async def test_what_runs_point_at_stays_as_it_is(postgres_url: str, change: str) -> None:
+    store = await open_store(postgres_url, scope=SCOPE)
+    await store.put_definition(b"d" * 32, "orders.checkout", "1", b"{}")
+    await store.put_policy(b"p" * 32, b"{}")
+    await store.close()
+    with pytest.raises(asyncpg.RestrictViolationError):
+        await carry_out(postgres_url, change)
