@@ -87,6 +87,8 @@ class Decision:
 def wanted(definition: Definition, run: Run, nodes: Iterable[NodeId]) -> frozenset[PayloadName]:
     """The payloads that deciding about `nodes` reads: load those, and only those."""
     names: set[PayloadName] = set()
+    if run.cancelled or run.paused_at_us is not None:
+        return frozenset()
     for name in nodes:
         node = definition.index[name]
         step = run.step(name)
@@ -150,6 +152,7 @@ def settled(view: View) -> t.Settle | None:
 def rest(view: View, *, due_now: bool) -> t.Rest:
     """Where the run stands while steps are open. `due_now`: a call is ready but not admitted."""
     run = view.run
+    due_now = due_now and run.paused_at_us is None
     dispatching = any(s.status is StepStatus.DISPATCHING for s in run.steps.values())
     if run.paused_at_us is not None and not dispatching:
         status = RunStatus.PAUSED
