@@ -144,6 +144,48 @@ def test_recursive_definitions_have_names_that_no_class_gives() -> None:
     }
 
 
+def deep_type(levels: int) -> Any:  # noqa: ANN401 - a model inside a model inside a model
+    inner: Any = int
+    for level in range(levels):
+        inner = create_model(f"Level{level}", a=(list.__class_getitem__(inner), ...))
+    return inner
+
+
+def test_a_deep_type_has_a_shallow_schema() -> None:
+    """A manifest is a value, too, and no value is nested deeper than 32 levels."""
+    inner: JsonValue = 1
+    for _ in range(15):
+        inner = {"a": [inner]}
+    codec = Codec[Any](deep_type(15), "type")
+    assert codec.check(inner) == inner
+    conforms(codec.schema, inner)
+    with pytest.raises(Invalid):
+        conforms(codec.schema, {"a": [{"a": [{"a": [1]}]}]})
+    assert encode([[[[[[[[[[codec.schema]]]]]]]]]])
+    assert codec.schema == Codec[Any](deep_type(15), "another").schema
+    assert codec.schema != Codec[Any](deep_type(14), "type").schema
+
+
+class One(BaseModel):
+    inner: One | Other | None = None
+    leaf: int = 0
+
+
+class Other(BaseModel):
+    inner: One | Other | None = None
+    leaf: int = 0
+    more: int = 0
+
+
+def test_alternatives_inside_alternatives_are_decided_in_no_time() -> None:
+    """Without remembering its answers, this would take a hundred billion steps."""
+    value: JsonValue = {"leaf": "wrong"}
+    for _ in range(31):
+        value = {"inner": value}
+    with pytest.raises(Invalid):
+        conforms(of(One), value)
+
+
 def test_a_type_without_a_json_form_is_a_definition_error() -> None:
     with pytest.raises(DefinitionError, match=r"^workflow 'w' input"):
         Codec(type[int], "workflow 'w' input")

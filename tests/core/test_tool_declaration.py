@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -15,11 +17,16 @@ from mayura.runtime.core.mistake import DefinitionError
 from tests.core.test_tool import Charge, FullCharge, Order, allow, charge, half
 
 
+class Priced(Order):
+    price: Decimal
+    colours: set[str]
+
+
 def declare(options: dict[str, Any]) -> object:
     """A tool with these options, and none of them wrong but by them."""
     settings = {"id": "a.tool", "version": "1", "effects": "write", **options}
 
-    async def body(call: Call, order: Order) -> str:
+    async def body(call: Call, order: Priced) -> str:
         return ""
 
     return tool(settings.pop("id"), **settings)(body)
@@ -52,6 +59,8 @@ def declare(options: dict[str, Any]) -> object:
         ({"once": []}, Code.INVALID_CONFIG, "once"),
         ({"once": "ordr.order_id"}, Code.INVALID_CONFIG, "did you mean 'order'"),
         ({"once": "order.order_ids"}, Code.INVALID_CONFIG, "did you mean 'order_id'"),
+        ({"once": "order.price"}, Code.INVALID_CONFIG, "may be written in several ways"),
+        ({"once": "order"}, Code.INVALID_CONFIG, "may be written in several ways"),
         ({"once": "order.note"}, Code.INVALID_CONFIG, "may be null"),
         ({"once": ["order.order_id", "order.order_id"]}, Code.INVALID_CONFIG, "twice"),
         ({"absent_after": 60}, Code.INVALID_CONFIG, "needs key_lifetime"),
@@ -86,7 +95,7 @@ def test_what_the_limits_allow_is_accepted() -> None:
             "capabilities": ["c" * 256, *(f"c{i}" for i in range(127))],
             "timeout": (2**31 - 1) / 1000,
             "input_guards": [Guard(f"g{i}", "1", allow) for i in range(32)],
-            "once": ["order.order_id", "order.amount_cents"],
+            "once": ["order.order_id", "order.amount_cents", "order.colours"],
         }
     )
     assert declare({"absent_after": 60, "key_lifetime": 90.1})
@@ -133,8 +142,14 @@ def _function(call: Call, value: Callable[[], int]) -> None: ...
 def _secret_output(call: Call, value: int) -> SecretStr: ...  # type: ignore[empty-body]
 def _no_annotation(call: Call, value) -> None: ...  # type: ignore[no-untyped-def]
 def _no_return(call: Call, value: int): ...  # type: ignore[no-untyped-def]
+def _keyword_only(*, call: Call, value: int) -> None: ...
 def _no_parameters() -> None: ...
 def _nothing_but_call(call: Call) -> None: ...
+@functools.wraps(charge.fn)
+def _wrapper(*args: Any, **kwargs: Any) -> object:  # noqa: ANN401
+    return charge.fn(*args, **kwargs)
+
+
 def _not_call(order: Order, value: int) -> None: ...
 def _variadic(call: Call, *values: int) -> None: ...
 def _keywords(call: Call, **values: int) -> None: ...
@@ -156,6 +171,9 @@ def _unknown(call: Call, value: Missing) -> None: ...  # type: ignore[name-defin
         (_secret_output, "return type: is a secret"),
         (_no_annotation, "parameter 'value': has no annotation"),
         (_no_return, "has no return annotation"),
+        (_keyword_only, "keyword only"),
+        (_wrapper, "wraps an async function"),
+        (functools.partial(_secret), "is not a function"),
         (_no_parameters, "takes no parameters"),
         (_nothing_but_call, "takes nothing but `call`"),
         (_not_call, "make it `call: Call`"),
@@ -173,6 +191,11 @@ def test_a_function_that_cannot_be_a_tool_is_refused_by_name(
         tool("a.tool", version="1", effects="none")(fn)
     assert str(caught.value).startswith("tool 'a.tool'")
     assert said in str(caught.value)
+
+
+def test_a_tool_is_described_by_its_docstring() -> None:
+    assert charge.description == "Charge the customer."
+    assert half.description == ""
 
 
 def test_types_declared_beside_the_tool_are_found() -> None:

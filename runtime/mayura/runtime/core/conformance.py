@@ -44,8 +44,27 @@ class _Check:
     def __init__(self, definitions: dict[str, Schema], where: str) -> None:
         self._definitions = definitions
         self._where = where
+        self._answers: dict[tuple[int, int], Invalid | None] = {}
 
     def fits(self, schema: Schema, value: JsonValue, path: Path) -> None:
+        """Raise Invalid unless it fits. The same part is never looked at twice: with alternatives
+        inside alternatives, that would take as long as there are ways through them.
+        """
+        if not isinstance(value, dict | list):
+            return self._fits(schema, value, path)
+        asked = id(schema), id(value)
+        if asked not in self._answers:
+            self._answers[asked] = None
+            try:
+                self._fits(schema, value, path)
+            except Invalid as invalid:
+                self._answers[asked] = invalid
+        answer = self._answers[asked]
+        if answer is not None:
+            raise answer
+        return None
+
+    def _fits(self, schema: Schema, value: JsonValue, path: Path) -> None:
         while "$ref" in schema:
             schema = self._definitions[str(schema["$ref"])]
         if "anyOf" in schema:
@@ -102,7 +121,7 @@ class _Check:
     def _fits_array(self, schema: Schema, value: list[JsonValue], path: Path) -> None:
         self._within(schema, "minItems", "maxItems", len(value), "items", path)
         prefix = cast("list[Schema]", schema.get("prefixItems", []))
-        rest = cast(Schema, schema.get("items", {}))
+        rest = cast(Schema, schema.get("items", ANYTHING))
         for index, item in enumerate(value):
             self.fits(prefix[index] if index < len(prefix) else rest, item, (*path, index))
 
@@ -112,8 +131,8 @@ class _Check:
             if name not in value:
                 raise self._invalid((*path, name), "is required")
         properties = cast("dict[str, Schema]", schema.get("properties", {}))
-        rest = cast(Schema, schema.get("additionalProperties", {}))
-        names = cast(Schema, schema.get("propertyNames", {}))
+        rest = cast(Schema, schema.get("additionalProperties", ANYTHING))
+        names = cast(Schema, schema.get("propertyNames", ANYTHING))
         for name, member in value.items():
             inner = (*path, name)
             self._fits_name(names, name, inner)

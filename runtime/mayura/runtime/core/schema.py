@@ -13,11 +13,12 @@ from decimal import Decimal
 from typing import Any, Final, cast
 
 from pydantic import TypeAdapter
-from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from mayura.runtime.core.conformance import Schema
+from mayura.runtime.core.conformance import ANYTHING, Schema
 from mayura.runtime.core.definition import JsonValue
+from mayura.runtime.core.folding import folded
 from mayura.runtime.core.mistake import DefinitionError
 from mayura.runtime.core.normal_form import normal_form
 
@@ -35,7 +36,16 @@ def schema_of(adapter: TypeAdapter[Any], where: str) -> Schema:
             raise DefinitionError(
                 where, "this type has no JSON form: declare one that pydantic can describe"
             ) from None
-    return normal_form(cast(JsonValue, raw), where)
+    return folded(normal_form(cast(JsonValue, raw), where))
+
+
+def schema_behind(declared: object) -> Schema:
+    """The schema of a declared type; the one that everything fits where nothing can be said."""
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(cast("type[Any]", declared))
+        return schema_of(adapter, "type")
+    except (PydanticUserError, DefinitionError, TypeError, NameError):
+        return ANYTHING
 
 
 class _Plain(GenerateJsonSchema):

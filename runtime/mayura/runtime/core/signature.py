@@ -34,6 +34,10 @@ def read_signature(fn: Callable[..., object], where: str, names: Mapping[str, ob
 
     Raises DefinitionError for what is missing or cannot be bound by name.
     """
+    if not inspect.isroutine(fn):
+        raise DefinitionError(where, "is not a function: decorate a `def` or an `async def`")
+    if inspect.iscoroutinefunction(inspect.unwrap(fn)) and not inspect.iscoroutinefunction(fn):
+        raise DefinitionError(where, "wraps an async function: make the wrapper `async def`, too")
     hints = _hints(fn, where, names)
     parameters = list(inspect.signature(fn).parameters.values())
     if not parameters:
@@ -43,6 +47,8 @@ def read_signature(fn: Callable[..., object], where: str, names: Mapping[str, ob
             raise DefinitionError(where, f"{parameter} cannot be bound: name each parameter")
         if parameter.name not in hints:
             raise DefinitionError(f"{where} parameter {parameter.name!r}", "has no annotation")
+    if parameters[0].kind is parameters[0].KEYWORD_ONLY:
+        raise DefinitionError(where, "its first parameter is keyword only: move the `*`")
     for parameter in parameters[1:]:
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise DefinitionError(

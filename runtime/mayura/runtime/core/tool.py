@@ -77,6 +77,11 @@ class Tool(Generic[P, O_co]):
         return self.spec.id
 
     @property
+    def description(self) -> str:
+        """The function's docstring; no part of the definition."""
+        return inspect.getdoc(self.fn) or ""
+
+    @property
     def grants(self) -> tuple[str, ...]:
         """What a policy must allow: exact strings, default deny."""
         return self.spec.grants

@@ -12,6 +12,7 @@ from mayura.runtime.core.definition import Effects, JsonValue, Path, ToolSpec
 from mayura.runtime.core.guards import GUARDS_MAX, Guard
 from mayura.runtime.core.members import Member, NoSuchMember, follow, may_be_null
 from mayura.runtime.core.mistake import DefinitionError, did_you_mean, limit
+from mayura.runtime.core.schema import schema_behind
 from mayura.runtime.core.signature import Signature
 
 TOOL_ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9._/-]{0,127}")
@@ -22,6 +23,7 @@ MILLISECONDS_MAX = 2**31 - 1  #: of any duration: 24 days
 COST_MICROS_MAX = 2**53 - 1
 CONCURRENCY_MAX = 10_000
 ONCE_FIELDS_MAX = 8
+_SPELT_FREELY: Final = frozenset({"decimal", "date-time", "time", "duration", "complex"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,4 +199,21 @@ def _once_path(where: str, name: str, signature: Signature) -> Path:
         raise DefinitionError(
             f"{where} {name!r}", "may be null, and all nulls would be one subject: make it required"
         )
+    if _has_several_spellings(schema_behind(found.declared)):
+        raise DefinitionError(
+            f"{where} {name!r}",
+            "may be written in several ways, such as 1.0 and 1.00, which would be several "
+            "subjects: name an id",
+        )
     return (parameter, *found.path)
+
+
+def _has_several_spellings(schema: JsonValue) -> bool:
+    """Whether two stored values may mean the same, so that a subject could be acted on twice."""
+    if isinstance(schema, list):
+        return any(map(_has_several_spellings, schema))
+    if not isinstance(schema, dict):
+        return False
+    if schema.get("format") in _SPELT_FREELY:
+        return True
+    return any(map(_has_several_spellings, schema.values()))

@@ -57,7 +57,7 @@ def workflow(workflow_id: str, /, *, version: str) -> WorkflowDecorator:
         definition = assemble(
             workflow_id, version, inputs.schema, outputs.schema, [*parts.nodes.values()], result
         )
-        return Workflow(definition, parts, inputs, outputs, fn.__doc__ or "")
+        return Workflow(definition, parts, inputs, outputs, inspect.getdoc(fn) or "")
 
     return cast(WorkflowDecorator, trace)
 

@@ -7,17 +7,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar, cast
 
-from pydantic import TypeAdapter
-from pydantic.errors import PydanticUserError
-
 from mayura.runtime.core.code import Invalid
 from mayura.runtime.core.codec import Codec
-from mayura.runtime.core.conformance import ANYTHING, Schema
 from mayura.runtime.core.definition import Binding, Constant, FromInput, FromStep
 from mayura.runtime.core.fits import mismatch
 from mayura.runtime.core.graph import SHA256_HEX, natural
 from mayura.runtime.core.mistake import DefinitionError
-from mayura.runtime.core.schema import schema_of
+from mayura.runtime.core.schema import schema_behind
 from mayura.runtime.core.symbols import Origin, Reference, Symbol, reference_of, symbol_inside
 from mayura.runtime.core.tool import Bound, Tool
 from mayura.runtime.core.type_names import name_of
@@ -143,15 +139,7 @@ class Writing:
 
 def mismatch_of(declared: object, codec: Codec[Any]) -> str | None:
     """Why no value of a declared type fits the codec's, or None where one might."""
-    wrong = mismatch(_schema_behind(declared), codec.schema)
+    wrong = mismatch(schema_behind(declared), codec.schema)
     if wrong is None:
         return None
     return f"{wrong} ({name_of(declared)} for {name_of(codec.declared)})"
-
-
-def _schema_behind(declared: object) -> Schema:
-    try:
-        adapter: TypeAdapter[Any] = TypeAdapter(cast("type[Any]", declared))
-        return schema_of(adapter, "a binding")
-    except (PydanticUserError, DefinitionError, TypeError, NameError):
-        return ANYTHING  # nothing is known of it, so nothing is clearly wrong
