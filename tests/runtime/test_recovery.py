@@ -1,1 +1,523 @@
-"""Being written by another engineer right now: leave this file to them."""
+"""Abandoned calls: who may settle one, when, and what becomes of it (G9)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from mayura.runtime import (
+    Call,
+    Code,
+    Engine,
+    Flow,
+    Guard,
+    Policy,
+    Refusal,
+    RunId,
+    Snapshot,
+    StepView,
+    Tool,
+    Workflow,
+    workflow,
+)
+from mayura.runtime.core.definition import Effects
+from tests.runtime.shop import (
+    LEDGER,
+    Body,
+    acting,
+    one_step,
+    policy_for,
+    refusing,
+    side_by_side,
+    two_steps,
+    waiting_for,
+)
+from tests.runtime.trouble import Between, Kind, stopping_at
+from tests.runtime.world import World, everywhere, refused, step_of, steps_of, until
+
+COST = 10
+DAY_S = 86_400.0
+A_MOMENT_S = 0.001
+SOON_S = 0.05  #: a deadline that a test can wait for where it cannot set the clock
+NOTHING: tuple[Effects, ...] = ("none", "read")
+SOMETHING: tuple[Effects, ...] = ("write", "host")
+
+
+def act_of(effects: Effects = "write", timeout: float = 30) -> Tool[[str], str]:
+    return acting(effects=effects, timeout=timeout, cost_micros=COST)
+
+
+ACT = act_of()
+ONE = one_step(ACT)
+
+
+@dataclass
+class InHand:
+    """A call that a process has in hand, and what ends it."""
+
+    engine: Engine
+    run_id: RunId
+    done: asyncio.Event
+    driving: asyncio.Task[Snapshot]
+
+    async def ends(self) -> Snapshot:
+        """The body returns; where the run stands for its own process."""
+        self.done.set()
+        return await self.driving
+
+    async def dies(self, world: World) -> None:
+        """Its process dies; the body may go on, and nobody hears of it."""
+        await world.crash(self.engine)
+        await asyncio.gather(self.driving, return_exceptions=True)
+
+
+async def in_hand(
+    world: World,
+    flow: Workflow[str, str],
+    *,
+    node: str = "act",
+    ending: Callable[[asyncio.Event], Body] = waiting_for,
+    policy: Policy | None = None,
+) -> InHand:
+    """A run whose step is in a call of a process of its own."""
+    done = asyncio.Event()
+    LEDGER.does(node, ending(done))
+    engine = await world.elsewhere(flow, policy=policy)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    driving = asyncio.create_task(engine.run_until_settled(run.id))
+    await until(LEDGER.began(node))
+    return InHand(engine, run.id, done, driving)
+
+
+def refusing_after(done: asyncio.Event) -> Body:
+    """A body that decides late that it does not act."""
+
+    async def body(call: Call) -> str:
+        await done.wait()
+        raise Refusal("It is sold out.")
+
+    return body
+
+
+@asynccontextmanager
+async def crash_at(point: str, world: World, engine: Engine, run_id: RunId) -> AsyncIterator[None]:
+    """The process of `engine` dies at this point of the run; what others do then is inside."""
+    with stopping_at(point) as stopped:
+        driving = asyncio.create_task(engine.run_until_settled(run_id))
+        await until(stopped)
+        await world.crash(engine)
+        await asyncio.gather(driving, return_exceptions=True)
+        yield
+
+
+async def abandonments(engine: Engine, run_id: RunId) -> list[str]:
+    """The steps that somebody settled without their process."""
+    return [str(e.data["node"]) for e in await engine.events(run_id) if e.type == "step.abandoned"]
+
+
+def ended(step: StepView) -> tuple[object, ...]:
+    """How a step ended, and what it cost."""
+    return (
+        step.status,
+        step.code,
+        step.cause,
+        step.receipt,
+        step.acted,
+        step.charged_micros,
+        step.reserved_micros,
+    )
+
+
+# --- not by its own process -----------------------------------------------------------------------
+
+
+async def test_a_call_in_hand_is_never_settled_by_its_own_process_however_late(
+    world: World,
+) -> None:
+    done = asyncio.Event()
+    LEDGER.does("act", waiting_for(done))
+    engine, second = await world.engine(ONE), await world.engine(ONE)
+    run = await engine.submit(ONE, "o-1", key="o-1")
+    driving = asyncio.create_task(engine.run_until_settled(run.id))
+    await until(LEDGER.began("act"))
+    world.clock.advance(DAY_S)
+    again = asyncio.create_task(engine.run_until_settled(run.id))
+    await engine.pause(run.id, by="ops")  # a commit of the engine that drives it
+    await second.resume(run.id, by="ops")  # and one of another engine of the same process
+    assert (await second.run_once()).advanced == (run.id,)
+    assert steps_of(await second.run_until_settled(run.id)) == {"act": "dispatching"}
+    done.set()
+    seen = await driving
+    assert (seen.status, await again) == ("succeeded", seen)
+    assert await abandonments(engine, run.id) == []
+
+
+@pytest.mark.parametrize(
+    ("effects", "kind"), [("write", "receipt"), ("write", "completion"), ("read", "completion")]
+)
+async def test_a_call_is_in_hand_until_its_end_is_stored(
+    world: World, effects: Effects, kind: Kind
+) -> None:
+    """What waits for its receipt or its completion to be stored is as good as running."""
+    flow = one_step(act_of(effects))
+    store = Between(await world.store())
+    outage = store.fails(kind, "before")
+    engine, second = await world.engine(flow, store=store), await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    with refused(Code.STORAGE_UNAVAILABLE):
+        await engine.run_until_settled(run.id)
+    assert outage.met.is_set()
+    world.clock.advance(DAY_S)
+    assert steps_of(await second.run_until_settled(run.id)) == {"act": "dispatching"}
+    outage.over()
+    assert (await engine.run_until_settled(run.id)).status == "succeeded"
+    assert await abandonments(engine, run.id) == []
+
+
+# --- by anybody else, at the stored deadline ------------------------------------------------------
+
+
+@pytest.mark.parametrize("effects", [*NOTHING, *SOMETHING])
+async def test_another_process_settles_a_call_at_its_deadline_and_not_before(
+    world: World, effects: Effects
+) -> None:
+    flow = two_steps(act_of(effects))
+    theirs = await in_hand(world, flow, node="first")
+    ours = await world.engine(flow)
+    world.clock.advance(90 - A_MOMENT_S)
+    assert (await ours.run_once()).advanced == (), "nobody is woken before"
+    assert steps_of(await ours.run_until_settled(theirs.run_id))["first"] == "dispatching"
+    world.clock.advance(A_MOMENT_S)
+    assert (await ours.run_once()).advanced == (theirs.run_id,)
+    seen = await ours.inspect(theirs.run_id)
+    if effects in NOTHING:
+        expected = ("failed", Code.ABANDONED, "abandoned", None, "no", COST, 0)
+        assert seen.status == "failed"
+    else:
+        expected = ("unknown", Code.OUTCOME_UNKNOWN, "abandoned", None, "unknown", 0, COST)
+        assert seen.status == "outcome_unknown"
+    assert ended(step_of(seen, "first")) == expected
+    assert steps_of(seen)["then"] == "skipped"
+    await theirs.ends()
+    await check_late_end(ours, theirs.run_id, seen)
+
+
+async def check_late_end(engine: Engine, run_id: RunId, before: Snapshot) -> None:
+    """A late completion changes no status; its receipt is merged (G5, G6)."""
+    late = await engine.inspect(run_id, outputs=True)
+    step, was = step_of(late, "first"), step_of(before, "first")
+    assert (late.status, step.status, step.code) == (before.status, was.status, was.code)
+    assert (step.receipt, step.output) == ("succeeded", None), "the output stays withheld"
+    assert (step.charged_micros, step.reserved_micros) == (COST, 0)
+    assert step.acted == ("no" if was.acted == "no" else "yes")
+    assert late.settlement == before.settlement
+    assert await abandonments(engine, run_id) == ["first"]
+
+
+async def test_a_late_refusal_of_a_settled_call_gives_its_reservation_back(world: World) -> None:
+    theirs, ours = await in_hand(world, ONE, ending=refusing_after), await world.engine(ONE)
+    world.clock.advance(90)
+    assert step_of(await ours.run_until_settled(theirs.run_id)).reserved_micros == COST
+    seen = await theirs.ends()
+    assert (seen.status, steps_of(seen)) == ("outcome_unknown", {"act": "unknown"})
+    expected = ("unknown", Code.OUTCOME_UNKNOWN, "refused", "not_started", "no", 0, 0)
+    assert ended(step_of(seen)) == expected
+
+
+async def test_a_call_whose_receipt_says_that_it_succeeded_ends_blocked(world: World) -> None:
+    """Its effect is known, and what it put out was never judged: withheld."""
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def slowly(value: object, about: object) -> bool:
+        asked.set()
+        await answer.wait()
+        return True
+
+    flow = one_step(acting(output_guards=[Guard("slow", "1", slowly)], cost_micros=COST))
+    theirs, ours = await world.elsewhere(flow), await world.engine(flow)
+    run = await theirs.submit(flow, "o-1", key="o-1")
+    driving = asyncio.create_task(theirs.run_until_settled(run.id))
+    await until(asked)
+    world.clock.advance(90)
+    seen = await ours.run_until_settled(run.id)
+    step = step_of(await ours.inspect(run.id, outputs=True))
+    assert ended(step) == ("blocked", Code.ABANDONED, "abandoned", "succeeded", "yes", COST, 0)
+    assert (seen.status, seen.acted, step.output) == ("blocked", "yes", None)
+    answer.set()
+    assert await driving == seen, "the late yes of the guard changes nothing"
+
+
+async def test_a_call_whose_receipt_says_that_it_did_not_start_ends_failed(world: World) -> None:
+    LEDGER.does("act", refusing())
+    theirs, ours = await world.elsewhere(ONE), await world.engine(ONE)
+    run = await theirs.submit(ONE, "o-1", key="o-1")
+    async with crash_at("completion.before_commit", world, theirs, run.id):
+        world.clock.advance(90)
+        seen = await ours.run_until_settled(run.id)
+    expected = ("failed", Code.ABANDONED, "abandoned", "not_started", "no", 0, 0)
+    assert ended(step_of(seen)) == expected
+
+
+async def test_a_dead_processs_call_is_never_begun_again(world: World) -> None:
+    """Cases A12 and B10: restarted at once and after the deadline; the old body still goes on."""
+    theirs = await in_hand(world, ONE)
+    await theirs.dies(world)
+    ours = await world.engine(ONE)
+    for seconds, status in ((0, "dispatching"), (89, "dispatching"), (1, "unknown")):
+        world.clock.advance(seconds)
+        restarted = await world.elsewhere(ONE)
+        await restarted.run_once()
+        seen = await restarted.run_until_settled(theirs.run_id)
+        assert steps_of(seen) == {"act": status}
+    theirs.done.set()
+    assert await abandonments(ours, theirs.run_id) == ["act"]
+    assert len(LEDGER.entered) == 1
+
+
+async def test_a_stepped_wall_clock_settles_nothing(world: World) -> None:
+    theirs, ours = await in_hand(world, ONE), await world.engine(ONE)
+    world.clock.step_wall(DAY_S)
+    await ours.run_once()
+    assert steps_of(await ours.run_until_settled(theirs.run_id)) == {"act": "dispatching"}
+    world.clock.advance(90)
+    assert steps_of(await ours.run_until_settled(theirs.run_id)) == {"act": "unknown"}
+    await theirs.ends()
+
+
+async def test_a_restart_of_the_host_proves_its_calls_dead(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = await in_hand(world, ONE)
+    await theirs.dies(world)
+    world.clock.epoch = "boot-2"
+    world.clock.steady_us = 0
+    monkeypatch.setattr("mayura.storage.sqlite.boot_id", lambda: "boot-2")
+    seen = await (await world.elsewhere(ONE)).run_until_settled(theirs.run_id)
+    assert steps_of(seen) == {"act": "unknown"}
+
+
+@pytest.mark.parametrize("version", ["1", "2"], ids=["edited", "new version"])
+@pytest.mark.parametrize(
+    ("timeout_s", "margin_s"), [(1, 60), (3600, 60), (30, 1)], ids=["shorter", "longer", "margin"]
+)
+async def test_the_stored_deadline_counts_whatever_a_later_release_says(
+    world: World, timeout_s: float, margin_s: float, version: str
+) -> None:
+    """A deploy settles no live call, and it does not need the code that made it (G12)."""
+    theirs = await in_hand(world, ONE)
+    later = one_step(act_of(timeout=timeout_s), version=version)
+    ours = await world.engine(later, margin=margin_s)
+    world.clock.advance(90 - A_MOMENT_S)
+    swept = await ours.run_once()
+    assert (swept.advanced, swept.not_loaded) == ((), ())
+    world.clock.advance(A_MOMENT_S)
+    swept = await ours.run_once()
+    assert swept.advanced + swept.not_loaded == (theirs.run_id,)
+    seen = await ours.inspect(theirs.run_id)
+    assert (seen.status, steps_of(seen)) == ("outcome_unknown", {"act": "unknown"})
+    await theirs.ends()
+
+
+async def test_every_call_is_settled_at_its_own_deadline(world: World) -> None:
+    """Case G12: two tools of one process, a second and an hour."""
+
+    @workflow("shop.unequal", version="1")
+    def unequal(flow: Flow, order: str) -> list[str]:
+        short = flow.tool("short", acting("shop.short", timeout=1).on(order))
+        long = flow.tool("long", acting("shop.long", timeout=3600).on(order))
+        return flow.join("all", [short, long]).output
+
+    done = asyncio.Event()
+    LEDGER.does("short", waiting_for(done))
+    LEDGER.does("long", waiting_for(done))
+    theirs, ours = await world.elsewhere(unequal), await world.engine(unequal)
+    run = await theirs.submit(unequal, "o-1", key="o-1")
+    driving = asyncio.create_task(theirs.run_until_settled(run.id))
+    await until(LEDGER.began("short"))
+    await until(LEDGER.began("long"))
+    await world.crash(theirs)
+    await asyncio.gather(driving, return_exceptions=True)
+    passed_s = 0.0
+    for at_s, short, long in (
+        (61 - A_MOMENT_S, "dispatching", "dispatching"),
+        (61, "unknown", "dispatching"),
+        (3660 - A_MOMENT_S, "unknown", "dispatching"),
+        (3660, "unknown", "unknown"),
+    ):
+        world.clock.advance(at_s - passed_s)
+        passed_s = at_s
+        await ours.run_once()  # woken by the stored wake time, and by nothing else
+        seen = steps_of(await ours.inspect(run.id))
+        assert (seen["short"], seen["long"]) == (short, long), at_s
+
+
+# --- what a crash around the dispatch commit leaves behind ---------------------------------------
+
+
+@everywhere
+async def test_a_crash_before_the_dispatch_commit_leaves_nothing_behind(world: World) -> None:
+    """Case B12: no reservation without a step that owns it; the next process is not refused."""
+    flow = one_step(acting(concurrency=1, cost_micros=COST))
+    policy = policy_for(flow, budget_micros=COST)
+    theirs = await world.elsewhere(flow, policy=policy)
+    ours = await world.engine(flow, policy=policy)
+    run = await theirs.submit(flow, "o-1", key="o-1")
+    async with crash_at("dispatch.before_commit", world, theirs, run.id):
+        seen = await ours.inspect(run.id)
+        assert (steps_of(seen), seen.budget.reserved_micros) == ({"act": "pending"}, 0)
+        assert (await ours.run_once()).advanced == (run.id,)
+    seen = await ours.inspect(run.id)
+    assert (seen.status, seen.budget.spent_micros) == ("succeeded", COST)
+
+
+@everywhere
+async def test_a_crash_after_the_dispatch_commit_leaves_a_step_that_owns_its_reservation(
+    world: World,
+) -> None:
+    """Case B12: settled at its deadline, and the next run is not refused meanwhile."""
+    flow = one_step(acting(concurrency=1, cost_micros=COST, timeout=SOON_S))
+    theirs, ours = await world.elsewhere(flow, margin=SOON_S), await world.engine(flow)
+    run = await theirs.submit(flow, "o-1", key="o-1")
+    async with crash_at("dispatch.committed", world, theirs, run.id):
+        seen = await ours.inspect(run.id)
+        assert steps_of(seen) == {"act": "dispatching"}
+        assert seen.budget.reserved_micros == step_of(seen).reserved_micros == COST
+        other = await ours.submit(flow, "o-2", key="o-2")
+        assert (await ours.run_until_settled(other.id)).status == "succeeded"
+        seen = await settled_late(world, ours, run.id, 2 * SOON_S)
+    expected = ("unknown", Code.OUTCOME_UNKNOWN, "abandoned", None, "unknown", 0, COST)
+    assert ended(step_of(seen)) == expected
+    assert len(LEDGER.entered) == 1, "the call that was lost was never entered"
+
+
+async def settled_late(world: World, engine: Engine, run_id: RunId, seconds: float) -> Snapshot:
+    """The run once its call's deadline is over: where the clock cannot be set, it is waited for."""
+    if world.settable is not None:
+        world.clock.advance(seconds)
+    while not (seen := await engine.run_until_settled(run_id)).settled:
+        assert world.settable is None, "the deadline is over"
+    return seen
+
+
+# --- on a person's word ---------------------------------------------------------------------------
+
+
+@everywhere
+@pytest.mark.parametrize("effects", ["write", "read"])
+async def test_a_person_may_have_a_dead_processs_calls_settled_before_their_deadline(
+    world: World, effects: Effects
+) -> None:
+    flow = two_steps(act_of(effects))
+    theirs = await in_hand(world, flow, node="first")
+    await theirs.dies(world)
+    ours = await world.engine(flow)
+    for _ in range(2):  # the same command again changes nothing
+        await ours.recover_abandoned(theirs.run_id, credential="key-of-bea", command_id="c-1")
+    seen = await ours.inspect(theirs.run_id)
+    step = step_of(seen, "first")
+    if effects == "read":
+        assert ended(step) == ("failed", Code.ABANDONED, "abandoned", None, "no", COST, 0)
+    else:
+        assert (seen.status, step.status, step.acted) == ("outcome_unknown", "unknown", "unknown")
+    assert (seen.settled, steps_of(seen)["then"]) == (True, "skipped")
+    (event,) = [e for e in await ours.events(theirs.run_id) if e.type == "step.abandoned"]
+    assert event.data.items() >= {"node": "first", "command": "c-1", "person": "bea"}.items()
+    with refused(Code.CONFLICT):  # the id of another command
+        await ours.recover_abandoned(theirs.run_id, credential="key-of-carl", command_id="c-1")
+        await ours.cancel(theirs.run_id, by="ops", command_id="c-1")
+
+
+async def test_recovery_needs_a_person_who_may(world: World) -> None:
+    theirs = await in_hand(world, ONE)
+    await theirs.dies(world)
+    ours, deaf = await world.engine(ONE), await world.engine(ONE, verify_human=None)
+    for engine, who in (
+        (ours, {}),
+        (ours, {"unverified": "bea"}),
+        (ours, {"credential": "stolen"}),
+        (deaf, {"credential": "key-of-bea"}),
+    ):
+        with refused(Code.PERMISSION_DENIED):
+            await engine.recover_abandoned(theirs.run_id, **who)
+    assert (await ours.inspect(theirs.run_id)).revision == 2, "nothing was written"
+
+
+async def test_an_unverified_person_may_where_the_runs_policy_says_so(world: World) -> None:
+    policy = policy_for(ONE, unverified_people=True)
+    theirs = await in_hand(world, ONE, policy=policy)
+    await theirs.dies(world)
+    ours = await world.engine(ONE, policy=policy)
+    await ours.recover_abandoned(theirs.run_id, unverified="bea")
+    (event,) = [e for e in await ours.events(theirs.run_id) if e.type == "step.abandoned"]
+    assert event.data.items() >= {"person": "bea", "unverified": True}.items()
+
+
+@everywhere
+async def test_a_call_that_this_process_has_in_hand_is_not_recovered(world: World) -> None:
+    """Nor by another engine of the same process; and none of the run's calls is, then."""
+    flow = side_by_side(ACT, 2)
+    done = asyncio.Event()
+    LEDGER.does("s1", waiting_for(done))
+    LEDGER.does("s2", waiting_for(done))
+    engine, second = await world.engine(flow), await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    driving = asyncio.create_task(engine.run_until_settled(run.id))
+    await until(LEDGER.began("s1"))
+    await until(LEDGER.began("s2"))
+    for each in (engine, second):
+        with refused(Code.CONFLICT):
+            await each.recover_abandoned(run.id, credential="key-of-bea", command_id="c-1")
+    done.set()
+    assert (await driving).status == "succeeded"
+
+
+async def test_a_call_that_was_recovered_while_it_ran_only_merges_its_receipt(world: World) -> None:
+    """The person was wrong: no second call, and the truth is kept beside the status."""
+    theirs, ours = await in_hand(world, ONE), await world.engine(ONE)
+    await ours.recover_abandoned(theirs.run_id, credential="key-of-bea")
+    seen = await theirs.ends()
+    step = step_of(seen)
+    assert (seen.status, step.status) == ("outcome_unknown", "unknown")
+    assert (step.receipt, step.acted, step.charged_micros) == ("succeeded", "yes", COST)
+
+
+async def test_where_nothing_is_in_a_call_nothing_is_recovered(world: World) -> None:
+    engine = await world.engine(ONE)
+    run = await engine.submit(ONE, "o-1", key="o-1")
+    await engine.recover_abandoned(run.id, credential="key-of-bea")
+    assert (await engine.run_until_settled(run.id)).status == "succeeded"
+    assert await abandonments(engine, run.id) == []
+
+
+# --- going on elsewhere ---------------------------------------------------------------------------
+
+
+async def test_going_on_after_an_answer_repeats_nothing_of_what_went_before(world: World) -> None:
+    """Case A16: ten rounds of a write and a question, each answered and driven elsewhere."""
+    rounds = 10
+
+    @workflow("shop.rounds", version="1")
+    def rounds_of(flow: Flow, order: str) -> str:
+        said = order
+        for number in range(rounds):
+            written = flow.tool(f"write{number}", ACT.on(said))
+            said = flow.human(f"ask{number}", str, prompt="Go on?", after=[written]).output
+        return said
+
+    engine = await world.engine(rounds_of)
+    run = await engine.submit(rounds_of, "o-1", key="o-1")
+    for number in range(rounds):
+        engine = await world.elsewhere(rounds_of)
+        await engine.run_until_settled(run.id)
+        assert len(LEDGER.entered) == number + 1
+        request = await engine.human_request(run.id, f"ask{number}")
+        await engine.respond(
+            run.id, f"ask{number}", request.digest, f"a{number}", credential="key-of-bea"
+        )
+    seen = await engine.run_until_settled(run.id)
+    assert (seen.status, seen.output) == ("succeeded", "a9")
+    assert LEDGER.entered == [f"{run.id}/step:write{number}" for number in range(rounds)]
