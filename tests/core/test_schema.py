@@ -147,7 +147,8 @@ def test_recursive_definitions_have_names_that_no_class_gives() -> None:
 def deep_type(levels: int) -> Any:  # noqa: ANN401 - a model inside a model inside a model
     inner: Any = int
     for level in range(levels):
-        inner = create_model(f"Level{level}", a=(list.__class_getitem__(inner), ...))
+        fields: dict[str, Any] = {"a": (list.__class_getitem__(inner), ...)}
+        inner = create_model(f"Level{level}", **fields)
     return inner
 
 
