@@ -64,6 +64,15 @@ def test_settling_turns_a_reservation_into_a_charge_and_keeps_the_surplus_apart(
     assert books(budget.settle(run_with(spent=10, reserved=30), 30, charge)) == after
 
 
+@pytest.mark.parametrize("reserved", range(4))
+@pytest.mark.parametrize("charge", range(6))
+def test_the_smallest_amounts_are_booked_like_any_other(reserved: int, charge: int) -> None:
+    reserving = budget.reserve(run_with(), reserved)
+    assert books(reserving) == (0, reserved, 0)
+    spent, overrun = min(reserved, charge), max(0, charge - reserved)
+    assert books(budget.settle(reserving, reserved, charge)) == (spent, 0, overrun)
+
+
 def test_settling_adds_to_an_overrun_that_is_there() -> None:
     assert books(budget.settle(run_with(reserved=5, overrun=2), 5, 8)) == (5, 0, 5)
 
