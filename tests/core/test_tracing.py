@@ -74,35 +74,36 @@ def test_a_function_becomes_a_graph() -> None:
     assert checkout.tools == {"stock.reserve": reserve, "payments.charge": charge}
 
 
-def test_every_kind_of_node_is_traced() -> None:
-    @workflow("shop.all", version="1")
-    def every(flow: Flow, order: Order) -> list[int | None] | None:
-        paid = flow.signal("paid", Charge, name="payment", deadline=order.ship_at)
-        fired = flow.timer("later", paid.output.at)
-        asked = flow.human(
-            "ask",
-            Answer,
-            prompt="Publish?",
-            kind="correction",
-            schema_id="posts.review",
-            context=paid.output.charge_id,
-            subject_digest=order.digest,
-            deadline=datetime(2030, 1, 1, tzinfo=UTC),
-            after=[fired],
-        )
-        picked = flow.fan_out(
-            "pick",
-            pick,
-            order.lines,
-            max=2,
-            surplus="ignore",
-            approval=True,
-            when=asked.output.publish,
-            after=[fired],
-        )
-        flow.join("both", [asked, fired], when=asked.output.note, after=[paid])
-        return picked.output
+@workflow("shop.all", version="1")
+def every(flow: Flow, order: Order) -> list[int | None] | None:
+    paid = flow.signal("paid", Charge, name="payment", deadline=order.ship_at)
+    fired = flow.timer("later", paid.output.at)
+    asked = flow.human(
+        "ask",
+        Answer,
+        prompt="Publish?",
+        kind="correction",
+        schema_id="posts.review",
+        context=paid.output.charge_id,
+        subject_digest=order.digest,
+        deadline=datetime(2030, 1, 1, tzinfo=UTC),
+        after=[fired],
+    )
+    picked = flow.fan_out(
+        "pick",
+        pick,
+        order.lines,
+        max=2,
+        surplus="ignore",
+        approval=True,
+        when=asked.output.publish,
+        after=[fired],
+    )
+    flow.join("both", [asked, fired], when=asked.output.note, after=[paid])
+    return picked.output
 
+
+def test_steps_that_wait_are_traced() -> None:
     assert node(every, "paid") == SignalNode(
         id=NodeId("paid"),
         depends_on=(),
@@ -124,6 +125,9 @@ def test_every_kind_of_node_is_traced() -> None:
         subject_digest=FromInput(("sha256",)),
         deadline=Constant("2030-01-01T00:00:00Z"),
     )
+
+
+def test_fan_outs_and_joins_are_traced() -> None:
     condition = FromStep(NodeId("ask"), ("publish",))
     assert node(every, "pick.2") == ToolNode(
         id=NodeId("pick.2"),
