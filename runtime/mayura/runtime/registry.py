@@ -68,7 +68,8 @@ class Registry:
                     place = _first_difference(pinned.definition, loaded.definition)
                     text += f": the one loaded under this version was edited ({place}); "
                     text += "give it a new version and load the old one beside it"
-            return MayuraError(Code.CONFLICT, text)
+                    return MayuraError(Code.CONFLICT, text)
+            return MayuraError(Code.CONFLICT, f"{text}; list it in this engine's workflows")
         return MayuraError(
             Code.CONFLICT,
             f"the policy (version {pinned.policy.version!r}) of run {run.run_id} is not accepted "
@@ -109,4 +110,6 @@ def _first_difference(stored: Definition, loaded: Definition) -> str:
     for name in (*stored.index, *loaded.index):
         if stored.index.get(name) != loaded.index.get(name):
             return f"step {name!r}"
+    if [*stored.index] != [*loaded.index]:
+        return "the order of its steps"
     return "its input, output or result"
