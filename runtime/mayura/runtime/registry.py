@@ -110,6 +110,4 @@ def _first_difference(stored: Definition, loaded: Definition) -> str:
     for name in (*stored.index, *loaded.index):
         if stored.index.get(name) != loaded.index.get(name):
             return f"step {name!r}"
-    if [*stored.index] != [*loaded.index]:
-        return "the order of its steps"
     return "its input, output or result"
