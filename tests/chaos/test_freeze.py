@@ -1,7 +1,8 @@
 """A process that is frozen and thaws after others settled its step: one effect, no new status.
 
 SIGSTOP is what a suspended machine, a full page of swap or a long collection looks like from
-outside (guarantee.md, "What is not promised": such a process may act late, but nobody acts twice).
+outside. Such a process may act late, but nobody acts twice; see "What is not promised" in
+docs/explanation/guarantee.md.
 """
 
 from __future__ import annotations
