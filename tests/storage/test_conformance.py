@@ -249,6 +249,14 @@ async def test_a_subject_is_released_by_its_holder_alone(store: Store) -> None:
     assert await store.once_holder(SUBJECT) == Holder(first.run_id, NODE)
 
 
+async def test_a_subject_may_be_released_again(store: Store) -> None:
+    run = await submitted(store)
+    held = await won(store, dispatch_of(run, once=OnceClaim(SUBJECT, NODE)))
+    free = await won(store, write_of(held, once_released=(SUBJECT,)))
+    await won(store, write_of(free, once_released=(SUBJECT,)))
+    assert await store.once_holder(SUBJECT) is None
+
+
 async def test_of_many_calls_that_take_a_released_subject_one_wins(
     store: Store, other: Store
 ) -> None:
@@ -305,6 +313,8 @@ async def test_a_write_that_no_transition_could_make_is_refused(store: Store) ->
         write_of(run, key="another"),
         write_of(run, definition=POLICY),
         write_of(run, once=OnceClaim(SUBJECT, NODE)),
+        dispatch_of(run, NODE, NodeId("other"), once=OnceClaim(SUBJECT, NODE)),
+        dispatch_of(run, once=OnceClaim(SUBJECT, NODE), once_released=(SUBJECT,)),
     ):
         with pytest.raises(MayuraError) as refused:
             await store.write(nonsense)

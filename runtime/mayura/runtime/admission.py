@@ -62,7 +62,8 @@ class Admission:
             return "go"
         if tool.input_guards and self._guarded.get(node) != ready.digest:
             return self._hold(node, self._guard(ready, tool, call))
-        if draft.once is not None or (once is not None and draft.dispatches):
+        alone = not draft.dispatches and not draft.once_released  # as a claim must be (ports)
+        if draft.once is not None or (once is not None and not alone):
             return "next"
         if not self.take(tool):
             self._held.add(node)

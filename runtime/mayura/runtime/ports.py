@@ -77,8 +77,8 @@ class RunWrite:
     touched: tuple[NodeId, ...] = ()
     payloads: tuple[tuple[PayloadName, bytes], ...] = ()
     dispatches: tuple[NodeId, ...] = ()
-    once: OnceClaim | None = None  #: at most one a write, and then only its own node dispatches
-    once_released: tuple[bytes, ...] = ()
+    once: OnceClaim | None = None  #: at most one a write; then no other dispatch, no release
+    once_released: tuple[bytes, ...] = ()  #: one that this run does not hold is left as it is
     command: Command | None = None
 
 

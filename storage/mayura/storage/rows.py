@@ -163,11 +163,12 @@ def check_write(write: RunWrite) -> None:
             Code.INTEGRITY_VIOLATION,
             f"Run {before.run_id}: a write dispatches a step that has no dispatch.",
         )
-    if write.once is not None and write.once.node not in write.dispatches:
+    once = write.once
+    if once is not None and (write.dispatches != (once.node,) or write.once_released):
         raise MayuraError(
             Code.INTEGRITY_VIOLATION,
-            f"Run {before.run_id}, step {write.once.node}: a `once` subject is taken by a step "
-            "that this write does not dispatch.",
+            f"Run {before.run_id}, step {once.node}: a write that takes a `once` subject "
+            "dispatches this step, nothing else, and releases no subject.",
         )
 
 
