@@ -34,6 +34,7 @@ class Admission:
     tell: Callable[[NodeId], None]  #: look at this step again
     failed: Callable[[BaseException], None]
     _held: set[NodeId] = field(default_factory=set)
+    _granted: dict[NodeId, AnyTool] = field(default_factory=dict)  #: slots taken while it waited
     _guarded: dict[NodeId, bytes] = field(default_factory=dict)  #: input digests guards allowed
     _free: set[NodeId] = field(default_factory=set)  #: `once` subjects found free before asking
     _verdicts: dict[NodeId, t.Block] = field(default_factory=dict)
@@ -65,16 +66,13 @@ class Admission:
         alone = not draft.dispatches and not draft.once_released  # as a claim must be (ports)
         if draft.once is not None or (once is not None and not alone):
             return "next"
-        if not self.take(tool):
-            self._held.add(node)
-            self.process.slots.when_released(lambda: self._again(node))
-            return "held"
-        return "go"
+        return "go" if self._take(node, tool) else "held"
 
-    def take(self, tool: AnyTool) -> bool:
-        """Take the slots of one call."""
-        thread = not tool.is_async
-        return self.process.slots.try_take(tool.id, concurrency=tool.concurrency, thread=thread)
+    def pass_on(self) -> None:
+        """Give back the slots that came for steps which do not begin now after all."""
+        while self._granted:
+            _, tool = self._granted.popitem()
+            self.release(tool)
 
     def release(self, tool: AnyTool) -> None:
         """Give the slots of one call back."""
@@ -84,6 +82,21 @@ class Admission:
     def refuse_once(self, node: NodeId, once: bytes) -> None:
         """The dispatch commit found the subject taken: find out by whom."""
         self._hold(node, self._look_up(node, once))
+
+    def _take(self, node: NodeId, tool: AnyTool) -> bool:
+        if self._granted.pop(node, None) is not None:
+            return True
+        slots, thread = self.process.slots, not tool.is_async
+        if slots.try_take(tool.id, concurrency=tool.concurrency, thread=thread):
+            return True
+
+        def granted() -> None:
+            self._granted[node] = tool
+            self._again(node)
+
+        self._held.add(node)
+        slots.wait(tool.id, concurrency=tool.concurrency, thread=thread, granted=granted)
+        return False
 
     def _hold(self, node: NodeId, work: Coroutine[object, object, None]) -> Verdict:
         self._held.add(node)

@@ -104,6 +104,7 @@ class RunDriver:
     def stop_driving(self) -> None:
         """Start nothing more; keep the books of what is in hand."""
         self._driving = False
+        self._admission.pass_on()
         self._check_rest()
 
     def tell_cancelled(self) -> None:
@@ -115,8 +116,13 @@ class RunDriver:
 
     async def advance(self, draft: Draft) -> None:
         """Add to `draft` what follows from it; nothing here waits."""
-        if not draft.run.open:
-            return
+        try:
+            if draft.run.open:
+                self._follow(draft)
+        finally:
+            self._admission.pass_on()
+
+    def _follow(self, draft: Draft) -> None:
         due_now = self._decide(draft)
         if not decision.ended(self.pinned.definition, draft.run):
             self._rest(draft, due_now=due_now)
@@ -181,6 +187,7 @@ class RunDriver:
     def broken(self, error: BaseException) -> None:
         for nonce in tuple(self._attempts):
             self._give_up(nonce)
+        self._admission.pass_on()
         self._stop(error if isinstance(error, Exception) else stopped())
 
     # --- deciding ---------------------------------------------------------------------------
@@ -392,6 +399,8 @@ class RunDriver:
         self._frontier[node] = None
         if self._driving:
             self.writer.poke()
+        else:
+            self._admission.pass_on()
 
     def _stop(self, error: BaseException) -> None:
         self._stopped = error

@@ -6,9 +6,11 @@ ignores its timeout still uses its thread and its provider).
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 CALLS_MAX = 64
 THREADS_MAX = 32
@@ -29,6 +31,9 @@ class _Limit:
     taken: int = 0
 
 
+_Need: TypeAlias = tuple[str, int | None, bool]  #: tool, its own limit, whether it takes a thread
+
+
 @dataclass(slots=True)
 class Slots:
     """Counts calls in this process: all of them, those in threads, and those of each tool."""
@@ -36,33 +41,60 @@ class Slots:
     calls_max: int = CALLS_MAX
     threads_max: int = THREADS_MAX
     _limits: dict[str, _Limit] = field(default_factory=dict)
-    _waiting: deque[Callable[[], None]] = field(default_factory=deque)
+    _waiting: dict[_Need, deque[tuple[int, Callable[[], None]]]] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+    _handing_out: bool = False
 
     def try_take(self, tool_id: str, *, concurrency: int | None, thread: bool) -> bool:
         """Take every slot this call needs, or none of them."""
         needed = self._needed(tool_id, concurrency, thread)
-        if any(limit.taken >= limit.maximum for limit in needed):
-            return False
+        for limit in needed:
+            if limit.taken >= limit.maximum:
+                return False
         for limit in needed:
             limit.taken += 1
         return True
 
     def release(self, tool_id: str, *, concurrency: int | None, thread: bool) -> None:
-        """Give the slots back and tell those that wait, first come first served."""
+        """Give the slots back, and take them for those that have waited longest."""
         for limit in self._needed(tool_id, concurrency, thread):
             limit.taken -= 1
-        waiting, self._waiting = self._waiting, deque()
-        for poke in waiting:
-            poke()
+        if not self._waiting or self._handing_out:
+            return
+        self._handing_out = True
+        try:
+            while (granted := self._next()) is not None:
+                granted()
+        finally:
+            self._handing_out = False
 
-    def when_released(self, poke: Callable[[], None]) -> None:
-        """Call `poke` once, after the next release."""
-        self._waiting.append(poke)
+    def wait(
+        self, tool_id: str, *, concurrency: int | None, thread: bool, granted: Callable[[], None]
+    ) -> None:
+        """Call `granted` once the slots were taken for the caller, first come first served.
+
+        Who does not want them then gives them back by `release`.
+        """
+        queue = self._waiting.setdefault((tool_id, concurrency, thread), deque())
+        queue.append((next(self._numbers), granted))
 
     def statistics(self) -> SlotsUsed:
         """A reading for metrics and tests."""
         taken = {name: limit.taken for name, limit in self._limits.items()}
-        return SlotsUsed(taken.get("calls", 0), taken.get("threads", 0), len(self._waiting))
+        waiting = sum(map(len, self._waiting.values()))
+        return SlotsUsed(taken.get("calls", 0), taken.get("threads", 0), waiting)
+
+    def _next(self) -> Callable[[], None] | None:
+        """Whoever has waited longest of those whose slots are all free; they are taken for it."""
+        for _, need in sorted((queue[0][0], need) for need, queue in self._waiting.items()):
+            tool_id, concurrency, thread = need
+            if self.try_take(tool_id, concurrency=concurrency, thread=thread):
+                queue = self._waiting[need]
+                _, granted = queue.popleft()
+                if not queue:
+                    del self._waiting[need]
+                return granted
+        return None
 
     def _needed(self, tool_id: str, concurrency: int | None, thread: bool) -> list[_Limit]:
         needed = [self._limit("calls", self.calls_max)]
