@@ -19,7 +19,16 @@ from mayura.runtime.core.transitions import Person
 from mayura.runtime.ids import NodeId
 from tests.chaos.gates import Gate
 from tests.chaos.place import Place
-from tests.chaos.shop import BY_ID, POLICY, WORKFLOWS, Message, Order, here, waiting_chain
+from tests.chaos.shop import (
+    BY_ID,
+    POLICY,
+    WORKFLOWS,
+    Message,
+    Order,
+    here,
+    paying_once,
+    waiting_chain,
+)
 
 MARGIN_S: Final = 4.0
 """How long after its timeout a call is settled here: a quarter of it is ample for a loaded machine,
@@ -57,6 +66,24 @@ async def submit_and_drive(place: Place, workflow_id: str, keys: Sequence[str]) 
             for key in keys
         ]
         await asyncio.gather(*(finish(opened, run) for run in runs))
+
+
+async def pay_once(place: Place, order_id: str, key: str) -> None:
+    """Submit a run of its own for an order that others may be paying, and drive it to its end."""
+    async with engine(place) as opened:
+        run = await opened.submit(paying_once, Order(order_id=order_id), key=key)
+        await finish(opened, run.id)
+
+
+async def pay_once_together(place: Place, orders: Sequence[str], racer: int, racers: int) -> None:
+    """For each order, submit and drive a run of its own at the same moment as the others do."""
+    async with engine(place, margin=60.0) as opened:
+        for order_id in orders:
+            await place.gate(f"{order_id}-start").meet(racers, within_s=STARTS_WITHIN_S)
+            here.faults.next_round(partial(_gate_of, place, order_id))
+            key = f"{order_id}-by-{racer}"
+            run = await opened.submit(paying_once, Order(order_id=order_id), key=key)
+            await finish(opened, run.id)
 
 
 async def submit_in_turn(place: Place, keys: Sequence[str], beside: int) -> None:
@@ -163,8 +190,8 @@ async def sweep(place: Place, run: RunId) -> None:
             place.gate("passes").arrive()
 
 
-def _gate_of(place: Place, run: RunId, point: str) -> Gate:
-    return place.gate(f"{run}-{point}")
+def _gate_of(place: Place, name: str, point: str) -> Gate:
+    return place.gate(f"{name}-{point}")
 
 
 async def until_abandoned(place: Place, run: RunId) -> None:

@@ -90,6 +90,12 @@ def pay_in_thread(call: Call, order: Order) -> str:
     return here.act(call)
 
 
+@tool("pay.once", version="1", effects="write", timeout=TIMEOUT_S, once="order.order_id")
+async def pay_once(call: Call, order: Order) -> str:
+    """At most once for an order, whatever run it is asked by."""
+    return here.act(call)
+
+
 @tool("look", version="1", effects="read", timeout=TIMEOUT_S)
 async def look(call: Call, order: Order) -> str:
     return here.act(call)
@@ -149,6 +155,11 @@ async def collect(call: Call, outputs: list[str], message: Message) -> str:
 @workflow("chaos.pay", version="1")
 def paying(flow: Flow, order: Order) -> str:
     return flow.tool("step", pay.on(order)).output
+
+
+@workflow("chaos.pay-once", version="1")
+def paying_once(flow: Flow, order: Order) -> str:
+    return flow.tool("step", pay_once.on(order)).output
 
 
 @workflow("chaos.pay-in-a-thread", version="1")
@@ -216,12 +227,12 @@ def racing(flow: Flow, order: Order) -> str:
 
 
 WORKFLOWS: Final[tuple[Workflow[Order, str], ...]] = (
-    paying, paying_in_thread, looking, never_ending, long, outside, fused_chain, guarded_chain,
-    waiting_chain, racing,
+    paying, paying_once, paying_in_thread, looking, never_ending, long, outside, fused_chain,
+    guarded_chain, waiting_chain, racing,
 )  # fmt: skip
 BY_ID: Final = {each.id: each for each in WORKFLOWS}
 TOOLS: Final = (
-    pay, pay_in_thread, look, pay_next, pay_guarded, pay_never_ending, pay_long, pay_outside,
-    collect,
+    pay, pay_once, pay_in_thread, look, pay_next, pay_guarded, pay_never_ending, pay_long,
+    pay_outside, collect,
 )  # fmt: skip
 POLICY: Final = Policy(version="1", allow=sorted({g for each in TOOLS for g in each.grants}))
