@@ -46,18 +46,19 @@ from mayura.runtime.call import Call
 from mayura.runtime.core import outcome, values
 from mayura.runtime.core import transitions as t
 from mayura.runtime.core.code import Invalid
-from mayura.runtime.core.deadlines import LAST_CHECK_MARGIN_SHARE
+from mayura.runtime.core.deadlines import LAST_CHECK_MARGIN_SHARE, settle_wait_us
+from mayura.runtime.core.decision import Ready
 from mayura.runtime.core.definition import JsonValue, ToolNode
 from mayura.runtime.core.outcome import Evidence, Outcome
-from mayura.runtime.core.state import Acted, Receipt, StepStatus
+from mayura.runtime.core.state import Acted, Deadline, Dispatch, Receipt, StepStatus
 from mayura.runtime.draft import Draft
 from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.faultpoints import faultpoint
 from mayura.runtime.guarding import guard_verdict
-from mayura.runtime.ids import CallId, Nonce, PayloadName
+from mayura.runtime.ids import CallId, Nonce, PayloadName, new_nonce
 from mayura.runtime.invoke import Body, Ended, enter, wait
 from mayura.runtime.loaded import AnyTool
-from mayura.runtime.ports import CallRef, LastCheck, Store
+from mayura.runtime.ports import CallRef, LastCheck, OnceClaim, Store
 from mayura.runtime.run_writer import RunWriter
 
 LAST_CHECK_AGE_S_MAX = 0.1
@@ -90,6 +91,27 @@ class Proof:
     output: bytes | Code | None
     reason: str = ""  #: why the tool refused: the only words of a tool that are stored
     stored: bool = False
+
+
+def write_ahead(
+    draft: Draft, ready: Ready, call: Call, *, margin_ms: int, once: bytes | None
+) -> Nonce:
+    """Add the record that the call was begun; the call is made when it is durable (G2)."""
+    node, now, nonce = ready.node, draft.now, new_nonce()
+    wait_us = settle_wait_us(node.tool.timeout_ms, margin_ms)
+    dispatch = Dispatch(
+        nonce=nonce,
+        at_us=now.wall_us,
+        settle=Deadline(now.steady_us + wait_us, now.epoch),
+        settle_wait_us=wait_us,
+        timeout_ms=node.tool.timeout_ms,
+        input_digest=ready.digest,
+        fence=draft.run.fence,
+    )
+    acted = Acted.NO if node.tool.changes_nothing else Acted.UNKNOWN
+    begin = t.Begin(node.id, dispatch, node.tool.cost_micros, call.call_id, acted)
+    draft.begin(begin, None if once is None else OnceClaim(once, node.id))
+    return nonce
 
 
 class StepCall:

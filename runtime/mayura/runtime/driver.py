@@ -18,16 +18,16 @@ from mayura.runtime.call import Call
 from mayura.runtime.core import decision, values
 from mayura.runtime.core import transitions as t
 from mayura.runtime.core.budget import affordable
-from mayura.runtime.core.deadlines import due_steps, settle_wait_us
+from mayura.runtime.core.deadlines import due_steps
 from mayura.runtime.core.decision import Ready, View
 from mayura.runtime.core.definition import JsonValue
-from mayura.runtime.core.state import Acted, Deadline, Dispatch
-from mayura.runtime.dispatch import Dispatched, StepCall
+from mayura.runtime.core.state import Dispatch
+from mayura.runtime.dispatch import Dispatched, StepCall, write_ahead
 from mayura.runtime.draft import Draft
 from mayura.runtime.errors import Code, MayuraError
-from mayura.runtime.ids import NodeId, Nonce, PayloadName, call_id_of, new_nonce
+from mayura.runtime.ids import NodeId, Nonce, PayloadName, call_id_of
 from mayura.runtime.loaded import Pinned
-from mayura.runtime.ports import OnceClaim, Refused, RunWrite
+from mayura.runtime.ports import Refused, RunWrite
 from mayura.runtime.process import Process
 from mayura.runtime.run_writer import RunWriter, stopped
 
@@ -293,21 +293,8 @@ class RunDriver:
         )
 
     def _write_ahead(self, draft: Draft, ready: Ready, call: Call, once: bytes | None) -> None:
-        """Add the record that the call was begun; the call is made when it is durable (G2)."""
-        node, now, nonce = ready.node, draft.now, new_nonce()
-        wait_us = settle_wait_us(node.tool.timeout_ms, self._process.margin_ms)
-        dispatch = Dispatch(
-            nonce=nonce,
-            at_us=now.wall_us,
-            settle=Deadline(now.steady_us + wait_us, now.epoch),
-            settle_wait_us=wait_us,
-            timeout_ms=node.tool.timeout_ms,
-            input_digest=ready.digest,
-            fence=draft.run.fence,
-        )
-        acted = Acted.NO if node.tool.changes_nothing else Acted.UNKNOWN
-        begin = t.Begin(node.id, dispatch, node.tool.cost_micros, call.call_id, acted)
-        draft.begin(begin, None if once is None else OnceClaim(once, node.id))
+        node = ready.node
+        nonce = write_ahead(draft, ready, call, margin_ms=self._process.margin_ms, once=once)
         self._process.in_flight.enter(nonce)
         assert self.pinned.workflow is not None
         self._attempts[nonce] = Dispatched(
