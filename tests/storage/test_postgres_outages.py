@@ -94,6 +94,33 @@ async def end_sessions(watcher: asyncpg.Connection) -> int:
     return ended
 
 
+@pytest.mark.parametrize("name", ["create", "load", "write"])
+async def test_a_user_who_is_locked_out_for_a_while_is_an_outage(
+    postgres_url: str, name: str
+) -> None:
+    """What was sent before may be committed: nothing else may be said (G4)."""
+    ask = QUESTIONS[name]
+    watcher = await asyncpg.connect(postgres_url)
+    await watcher.execute("drop role if exists guest; create role guest superuser login")
+    url = postgres_url.replace("postgres@", "guest@")
+    store = await open_store(url, scope=SCOPE, limits=IMPATIENT)
+    try:
+        await prepare(store)
+        run = await submitted(store)
+        await watcher.execute("alter role guest nologin")
+        await end_sessions(watcher)
+        with pytest.raises(MayuraError) as given_up:
+            await ask(store, run.run_id)
+        assert given_up.value.code is Code.STORAGE_UNAVAILABLE
+        await watcher.execute("alter role guest login")
+        await ask(store, run.run_id)
+    finally:
+        await store.close()
+        await end_sessions(watcher)
+        await watcher.execute("drop role guest")
+        await watcher.close()
+
+
 @pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
 async def test_a_connection_that_leads_nowhere_holds_nobody_longer_than_the_limit(
     proxy: FaultProxy, store: PostgresStore, ask: Question

@@ -59,7 +59,7 @@ def misconfigured(error: BaseException) -> bool:
 
 
 def unavailable(error: BaseException | None) -> MayuraError:
-    """STORAGE_UNAVAILABLE, with what to do about it; INVALID_CONFIG where the URL is wrong."""
+    """STORAGE_UNAVAILABLE, with what to do about it."""
     state = "" if error is None else sqlstate_of(error)
     remedy = _REMEDIES.get(state) or _REMEDIES.get(state[:2])
     if remedy is None:
@@ -68,10 +68,18 @@ def unavailable(error: BaseException | None) -> MayuraError:
         name = "no answer in time"
     else:
         name = state or ("" if error is None else type(error).__name__) or "no connection"
-    code = Code.STORAGE_UNAVAILABLE
-    if error is not None and misconfigured(error):
-        code = Code.INVALID_CONFIG
-    return MayuraError(code, f"The database did not confirm ({name}): {remedy}.")
+    text = f"The database did not confirm ({name}): {remedy}."
+    return MayuraError(Code.STORAGE_UNAVAILABLE, text)
+
+
+def not_opened(error: BaseException) -> MayuraError:
+    """INVALID_CONFIG where only another URL can help; else as `unavailable`.
+
+    Only a store that is being opened may say so. To one that is open a refused user is an outage:
+    what it sent before may be committed, and the user may be let in again.
+    """
+    met = unavailable(error)
+    return MayuraError(Code.INVALID_CONFIG, str(met)) if misconfigured(error) else met
 
 
 def violation(run_id: str, error: BaseException) -> MayuraError:

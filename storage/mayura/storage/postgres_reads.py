@@ -13,7 +13,13 @@ from mayura.runtime.ids import NodeId, Nonce, PayloadName, RunId
 from mayura.runtime.ports import CallRef, DueRun, Holder, JournalEntry, LastCheck, Loaded
 from mayura.storage.payloads import Codec, decoded
 from mayura.storage.postgres_clock import DatabaseClock, instant_of
-from mayura.storage.postgres_errors import meaning_of, misconfigured, not_an_id, unavailable
+from mayura.storage.postgres_errors import (
+    meaning_of,
+    misconfigured,
+    not_an_id,
+    not_opened,
+    unavailable,
+)
 from mayura.storage.postgres_limits import PAUSE_S_MAX, PAUSE_S_MIN, Limits
 from mayura.storage.postgres_sessions import SQL, Sessions
 from mayura.storage.rows import RUN_COLUMNS, run_of, step_of
@@ -109,12 +115,12 @@ class Reader:
 
 
 async def ask(
-    sessions: Sessions, limits: Limits, statement: str, *values: object
+    sessions: Sessions, limits: Limits, statement: str, *values: object, opening: bool = False
 ) -> Sequence[asyncpg.Record]:
     """The rows of a named statement that may be sent any number of times.
 
     Errors: STORAGE_UNAVAILABLE after the method's time; INVALID_CONFIG where the database refuses
-    the user; INVALID_INPUT for values it cannot take.
+    the user of a store that is just `opening`; INVALID_INPUT for values it cannot take.
     """
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + limits.method_s
@@ -129,8 +135,8 @@ async def ask(
         except Exception as error:  # noqa: BLE001 - the driver has errors of many families
             if meaning_of(error) == "offence":
                 raise not_an_id(error) from None
-            if misconfigured(error):
-                raise unavailable(error) from None
+            if opening and misconfigured(error):
+                raise not_opened(error) from None
             met = error
         await asyncio.sleep(min(pause_s, max(0.0, deadline_s - loop.time())))
         pause_s = min(2 * pause_s, PAUSE_S_MAX)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Sequence
+from functools import partial
 
 import asyncpg
 
@@ -23,7 +24,7 @@ from mayura.storage.migrate import (
     require_current,
     require_environment,
 )
-from mayura.storage.postgres_errors import misconfigured, unavailable
+from mayura.storage.postgres_errors import misconfigured, not_opened
 from mayura.storage.postgres_limits import LEAVE_S_MAX, PAUSE_S_MAX, PAUSE_S_MIN, Limits
 from mayura.storage.postgres_reads import ask
 from mayura.storage.postgres_sessions import SQL, Sessions
@@ -48,7 +49,7 @@ async def bring_up(target: Target, limits: Limits, migrations: Sequence[Migratio
                 await connection.execute(SQL[name], marks.version, marks.writable_by)
         return marks.version
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise unavailable(error) from None
+        raise not_opened(error) from None
     finally:
         await _leave(connection)
 
@@ -61,22 +62,23 @@ async def enter_scope(
     environment: str,
 ) -> tuple[int, bytes]:
     """The scope's number and secret, made if it is new, in a store of this environment."""
-    ((exists,),) = await ask(sessions, limits, "store_exists")
+    first = partial(ask, sessions, limits, opening=True)
+    ((exists,),) = await first("store_exists")
     marks = SchemaMarks()
     if exists:
-        marks = SchemaMarks(*(await ask(sessions, limits, "read_marks"))[0])
+        marks = SchemaMarks(*(await first("read_marks"))[0])
     require_current(migrations, marks)
-    ((found,),) = await ask(sessions, limits, "read_environment")
+    ((found,),) = await first("read_environment")
     if found is None:
-        await ask(sessions, limits, "claim_environment_if_unclaimed", environment)
-        ((found,),) = await ask(sessions, limits, "read_environment")
+        await first("claim_environment_if_unclaimed", environment)
+        ((found,),) = await first("read_environment")
     require_environment(found, environment)
     named = (scope.principal, scope.project)
-    rows = await ask(sessions, limits, "read_scope", *named)
+    rows = await first("read_scope", *named)
     if not rows:
         secret = secrets.token_bytes(ONCE_KEY_BYTES)
-        await ask(sessions, limits, "insert_scope_if_new", *named, secret)
-        rows = await ask(sessions, limits, "read_scope", *named)
+        await first("insert_scope_if_new", *named, secret)
+        rows = await first("read_scope", *named)
     scope_id, once_key = rows[0]
     return scope_id, once_key
 
@@ -109,7 +111,7 @@ async def _connect(target: Target, limits: Limits) -> asyncpg.Connection:
             )
         except Exception as error:  # noqa: BLE001 - the driver has errors of many families
             if misconfigured(error) or loop.time() + pause_s > deadline_s:
-                raise unavailable(error) from None
+                raise not_opened(error) from None
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, PAUSE_S_MAX)
 
