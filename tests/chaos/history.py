@@ -210,6 +210,19 @@ def ends_are_final(history: History) -> list[str]:
     return found
 
 
+def nothing_begins_while_stopped(history: History) -> list[str]:
+    """Between a pause and its resume, and after a cancel, nothing is dispatched."""
+    stopped, found = "", []
+    for said in history.said():
+        if said.type in ("run.pause_requested", "run.cancelled"):
+            stopped = said.type if stopped != "run.cancelled" else stopped
+        elif said.type == "run.resumed" and stopped == "run.pause_requested":
+            stopped = ""
+        elif said.type == "step.dispatching" and stopped:
+            found.append(f"step {said.node!r} was dispatched after {stopped}")
+    return found
+
+
 CHECKS: Final[tuple[Check, ...]] = (
     entered_once,
     dispatched_once_and_before,
@@ -218,6 +231,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     acted_tells_the_truth,
     journal_is_whole,
     ends_are_final,
+    nothing_begins_while_stopped,
 )
 
 

@@ -35,6 +35,9 @@ MARGIN_S: Final = 4.0
 and all of it is not too long to wait for."""
 LOOK_AGAIN_S: Final = 0.02
 SWEEP_AGAIN_S: Final = 0.1
+PAUSED_SHARE: Final = 0.1
+RESUMED_SHARE: Final = 0.5
+CANCELLED_SHARE: Final = 0.01
 AT_ONCE: Final = 2  #: runs that a brave driver has in hand
 STARTS_WITHIN_S: Final = 30.0
 MESSAGE: Final = NodeId("message")  #: the signal of every workflow that has one
@@ -143,11 +146,24 @@ async def brave(place: Place, runs: Sequence[RunId], seed: float) -> None:
                 seen = await opened.inspect(run)
                 if seen.settled:
                     left.remove(run)
+                    continue
                 try:
                     await give(opened, seen, "ada", Message(sender=0, text="go on"))
+                    await _command(opened, seen, chosen)
                 except MayuraError as error:
                     if error.code not in (Code.CONFLICT, Code.NOT_FOUND):  # others were faster
                         raise
+
+
+async def _command(opened: Engine, seen: Snapshot, chosen: random.Random) -> None:
+    """Now and then pause a run, resume one that is paused, or cancel one."""
+    if seen.pausing:
+        if chosen.random() < RESUMED_SHARE:
+            await opened.resume(seen.id, by="ada")
+    elif chosen.random() < PAUSED_SHARE:
+        await opened.pause(seen.id, by="ada")
+    elif chosen.random() < CANCELLED_SHARE:
+        await opened.cancel(seen.id, by="ada")
 
 
 async def drive_one(place: Place, run: RunId) -> None:

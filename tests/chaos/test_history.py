@@ -65,6 +65,13 @@ def with_event(found: History, kind: str, *, node: str | None = None) -> History
     return replace(found, entries=(*found.entries, more))
 
 
+def stopped_first(found: History, kind: str) -> History:
+    """The first entry says that the run was stopped, and everything else follows."""
+    event: dict[str, JsonValue] = {"type": kind}
+    first = replace(found.entries[0], entries=values.encode([event]))
+    return replace(found, entries=(first, *found.entries[1:]))
+
+
 def without_dispatch(found: History) -> History:
     """The commit in which the step was dispatched is not there."""
     kept = [e for e in found.entries if b'"node":"two","nonce"' not in e.entries]
@@ -100,6 +107,11 @@ BREAKAGES: Final[list[tuple[Check, Callable[[History], History]]]] = [
     (history.ends_are_final, lambda found: with_event(found, "run.settled")),
     (history.ends_are_final, failed_for_sure),
     (history.ends_are_final, lambda found: replace(found, entries=found.entries[:2])),
+    (history.nothing_begins_while_stopped, lambda found: stopped_first(found, "run.cancelled")),
+    (
+        history.nothing_begins_while_stopped,
+        lambda found: stopped_first(found, "run.pause_requested"),
+    ),
 ]
 
 
