@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -32,6 +32,7 @@ from mayura.runtime.ids import NodeId
 from mayura.runtime.in_flight import InFlight
 from mayura.runtime.people import VerifyHuman
 from mayura.runtime.ports import Store
+from mayura.runtime.slots import Slots
 from mayura.storage import host_clock, sqlite
 from mayura.storage.memory import MemoryStore
 from mayura.storage.memory_database import MemoryDatabase
@@ -179,7 +180,12 @@ class World:
     process: InFlight = field(default_factory=InFlight)
     scopes: set[Scope] = field(default_factory=set)
     _stores: list[Store] = field(default_factory=list)
-    _engines: list[Engine] = field(default_factory=list)
+    engines: list[Engine] = field(default_factory=list)
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether a commit here costs next to nothing."""
+        return isinstance(self.place, InMemory)
 
     @property
     def clock(self) -> Clock:
@@ -211,7 +217,7 @@ class World:
             in_flight=self.process if process is None else process,
             **options,
         )
-        self._engines.append(await made.__aenter__())
+        self.engines.append(await made.__aenter__())
         return made
 
     async def elsewhere(
@@ -232,7 +238,7 @@ class World:
 
     async def close(self) -> None:
         """End every process, then the stores."""
-        for engine in self._engines:
+        for engine in self.engines:
             await engine.drain(0)
         for store in self._stores:
             await store.close()
@@ -241,6 +247,11 @@ class World:
 def steps_of(snapshot: Snapshot) -> dict[str, str]:
     """Every step's status, by name."""
     return {str(node): str(step.status) for node, step in snapshot.steps.items()}
+
+
+def slots_of(engine: Engine) -> Slots:
+    """The slots of an engine's calls."""
+    return engine._process.slots
 
 
 def step_of(snapshot: Snapshot, node: str = "act") -> StepView:
@@ -252,6 +263,22 @@ async def until(event: asyncio.Event) -> None:
     """Wait for a fact; a test that waits in vain fails by name and not by its timeout."""
     async with asyncio.timeout(10):
         await event.wait()
+
+
+async def until_true(look: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for a fact that only the store, or another task, knows."""
+    async with asyncio.timeout(10):
+        while not await look():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.002)
+
+
+async def until_step(engine: Engine, run_id: RunId, node: str, status: str) -> None:
+    """Wait until a step has this status in the store."""
+
+    async def stands() -> bool:
+        return step_of(await engine.inspect(run_id), node).status == status
+
+    await until_true(stands)
 
 
 @contextmanager
