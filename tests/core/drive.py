@@ -247,7 +247,7 @@ class Drive:
                 draft.apply(end)
                 return
             due_now = True
-        rest = decision.rest(self.view(draft.run), due_now=due_now)
+        rest = decision.rest(draft.run, self.now, due_now=due_now)
         if rest.status is not draft.run.status or rest.wake_at_us != draft.run.wake_at_us:
             draft.apply(rest)
 

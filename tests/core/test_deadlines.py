@@ -234,7 +234,7 @@ def test_a_pause_takes_hold_once_no_call_is_in_hand() -> None:
 def test_a_run_with_a_call_that_is_ready_but_held_back_is_running_and_due_now() -> None:
     run = Drive(workflow(tool("a")))
     run.held.add(NodeId("a"))
-    rest = decision.rest(run.view(), due_now=True)
+    rest = decision.rest(run.run, run.now, due_now=True)
     assert (rest.status, rest.wake_at_us) == (RunStatus.RUNNING, NOW_US)
 
 
@@ -244,4 +244,4 @@ def test_a_deadline_of_another_epoch_is_looked_at_now() -> None:
     assert step.dispatch is not None
     elsewhere = replace(step.dispatch, settle=Deadline(10**15, "boot-0"))
     moved = replace(run.run, steps={NodeId("a"): replace(step, dispatch=elsewhere)})
-    assert decision.rest(run.view(moved), due_now=False).wake_at_us == NOW_US
+    assert decision.rest(moved, run.now, due_now=False).wake_at_us == NOW_US

@@ -273,6 +273,7 @@ async def test_a_signal_is_heard_before_the_end_or_refused(world: World, end: st
         return flow.tool("last", ACT.on(order.order)).output
 
     engine, sender = await world.engine(race), await world.elsewhere(race)
+    operator = await world.elsewhere(race)  # which has to read the run first, as the sender has
     if end == "fails":
         LEDGER.does("last", refusing())
     heard = 0
@@ -288,7 +289,7 @@ async def test_a_signal_is_heard_before_the_end_or_refused(world: World, end: st
                 return False
             return True
 
-        ending = engine.cancel(run.id, by="ops") if end == "is cancelled" else None
+        ending = operator.cancel(run.id, by="ops") if end == "is cancelled" else None
         sides = [signalled(), ending or engine.run_until_settled(run.id)]
         if number % 2:
             sides.reverse()

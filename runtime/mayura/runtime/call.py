@@ -37,16 +37,19 @@ class Cancellation:
     """Set once when the run is cancelled or the call's time is over; readable from any thread."""
 
     def __init__(self) -> None:
-        self._flag = threading.Event()
+        self._asked = False
         self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+        self._threads: set[threading.Event] = set()  #: one for each thread that waits
 
     def is_set(self) -> bool:
         """Whether the caller should stop as soon as it safely can."""
-        return self._flag.is_set()
+        return self._asked
 
     def set(self) -> None:
         """Tell the tool; it is a request, never a kill (docs: the guarantee)."""
-        self._flag.set()
+        self._asked = True
+        for waiting in tuple(self._threads):
+            waiting.set()
         for loop, event in tuple(self._waiters):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(event.set)
@@ -57,14 +60,19 @@ class Cancellation:
         entry = (asyncio.get_running_loop(), event)
         self._waiters.add(entry)
         try:
-            if not self._flag.is_set():
+            if not self._asked:
                 await event.wait()
         finally:
             self._waiters.discard(entry)
 
     def wait_in_thread(self, timeout: float | None = None) -> bool:
         """For plain-function tools: block this thread until asked to stop, or `timeout` seconds."""
-        return self._flag.wait(timeout)
+        waiting = threading.Event()
+        self._threads.add(waiting)
+        try:
+            return self._asked or waiting.wait(timeout)
+        finally:
+            self._threads.discard(waiting)
 
 
 @dataclass(slots=True)

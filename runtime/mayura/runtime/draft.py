@@ -46,9 +46,15 @@ class Draft:
         return self.run is not self.before or bool(self.payloads) or self.command is not None
 
     @property
-    def event_types(self) -> list[str]:
-        """What kinds of thing this transition says, for the named fault points."""
-        return [str(event["type"]) for event in self.events]
+    def moved(self) -> list[NodeId]:
+        """The steps that stand elsewhere now: what depends on a step looks at nothing else."""
+        before, after = self.before.step, self.run.step
+        return [
+            node
+            for node in self.touched
+            if (was := before(node)).status is not (now := after(node)).status
+            or was.detail is not now.detail
+        ]
 
     def apply(self, transition: t.Transition) -> None:
         """Apply one transition; raises `IllegalMove` and changes nothing where it is refused."""
@@ -78,6 +84,8 @@ class Draft:
 
     def mark(self) -> Draft:
         """A copy to come back to when a part of the transition is refused."""
+        if not self.changed:
+            return Draft(self.before, self.now, self.started)
         copy = replace(
             self,
             events=list(self.events),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
 from mayura.runtime.admission import Admission
@@ -43,8 +43,9 @@ class RunDriver:
         self.users = 0  #: callers that hold this driver
         self.late: set[NodeId] = set()  #: whose bodies outlived their calls and may prove something
         self._process = process
-        self._payloads: dict[PayloadName, JsonValue] = {}
+        self.payloads: dict[PayloadName, JsonValue] = {}  #: those that were read or written here
         self._unstored: dict[PayloadName, JsonValue] = {}  #: those of the draft at hand
+        self._known: Mapping[PayloadName, JsonValue] = {}  #: both
         self._calls: dict[NodeId, StepCall] = {}
         self._attempts: dict[Nonce, Dispatched] = {}
         self._admission = Admission(process, writer.context, self._again, self._stop)
@@ -141,7 +142,7 @@ class RunDriver:
     def won(self, draft: Draft, write: RunWrite) -> None:
         """The draft is durable: call what it dispatched."""
         if self._driving:
-            self._payloads.update(self._unstored)
+            self.payloads.update(self._unstored)
         for node in write.dispatches:
             self._call(write.after.steps[node].dispatch)
         if write.after.cancelled:
@@ -206,7 +207,7 @@ class RunDriver:
             policy=self.pinned.policy,
             code=self.pinned.workflow if self._driving else None,
             run=draft.run,
-            payloads={**self._payloads, **self._unstored},
+            payloads=self._known,
             now=draft.now,
             own=self._process.in_flight,
         )
@@ -216,7 +217,8 @@ class RunDriver:
         due_now = False
         later: list[NodeId] = []
         self._unstored = {name: values.decode(body) for name, body in draft.payloads.items()}
-        for node in (*draft.touched, *due_steps(draft.run, draft.now, self._process.in_flight)):
+        self._known = {**self.payloads, **self._unstored} if self._unstored else self.payloads
+        for node in (*draft.moved, *due_steps(draft.run, draft.now, self._process.in_flight)):
             self._reach(node)
         self._frontier.update(self._unbegun)  # so that no draft puts the run to sleep over them
         self._unbegun.clear()
@@ -250,8 +252,8 @@ class RunDriver:
         return due_now or self._admission.waiting or self._loading > 0
 
     def _rest(self, draft: Draft, *, due_now: bool) -> None:
-        rest = decision.rest(self._view(draft), due_now=due_now)
         run = draft.run
+        rest = decision.rest(run, draft.now, due_now=due_now)
         if rest.status is not run.status or rest.wake_at_us != run.wake_at_us:
             draft.apply(rest)
 
@@ -358,7 +360,7 @@ class RunDriver:
     # --- reading payloads -------------------------------------------------------------------
 
     def _missing(self, names: Collection[PayloadName]) -> frozenset[PayloadName]:
-        return frozenset(names) - self._payloads.keys() - self._unstored.keys()
+        return frozenset(names) - self.payloads.keys() - self._unstored.keys()
 
     def _load(self, names: Collection[PayloadName], nodes: Iterable[NodeId]) -> None:
         self._loading += 1
@@ -370,7 +372,7 @@ class RunDriver:
             if absent := sorted(set(names) - found.keys()):
                 text = f"run {self.writer.run_id} lacks the stored value {absent[0]!r}"
                 raise MayuraError(Code.INTEGRITY_VIOLATION, text)
-            self._payloads.update({name: values.decode(body) for name, body in found.items()})
+            self.payloads.update({name: values.decode(body) for name, body in found.items()})
         except Exception as error:  # noqa: BLE001 - reaches whoever drives the run; nothing is decided
             self._loading -= 1
             self._unbegun.update(dict.fromkeys(nodes))

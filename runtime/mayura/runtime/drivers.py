@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
 
+from mayura.runtime.core.definition import JsonValue
+from mayura.runtime.core.reading import INPUT
 from mayura.runtime.core.state import Run
 from mayura.runtime.driver import RunDriver
 from mayura.runtime.ids import RunId
@@ -13,6 +16,9 @@ from mayura.runtime.inspection import load_run
 from mayura.runtime.process import Process
 from mayura.runtime.registry import Registry
 from mayura.runtime.run_writer import RunWriter
+
+CREATED_MAX: Final = 256
+"""Runs that were submitted here and not driven yet, and need no reading when they are."""
 
 
 class Drivers:
@@ -22,6 +28,7 @@ class Drivers:
         self._process = process
         self._registry = registry
         self._drivers: dict[RunId, RunDriver] = {}
+        self._created: dict[RunId, tuple[Run, JsonValue]] = {}  #: with their inputs
         self._settled: dict[RunId, asyncio.Event] = {}
         self._rest = asyncio.Event()
         process.on_rest = self._rested
@@ -30,18 +37,21 @@ class Drivers:
         return len(self._drivers)
 
     @asynccontextmanager
-    async def hold(self, run_id: RunId, *, created: Run | None = None) -> AsyncIterator[RunDriver]:
-        """The driver of a run, for as long as the caller needs it. NOT_FOUND for no such run.
-
-        `created`: the run as this process just created it, which needs no reading.
-        """
-        driver = self._drivers.get(run_id) or await self._new(run_id, created)
+    async def hold(self, run_id: RunId) -> AsyncIterator[RunDriver]:
+        """The driver of a run, for as long as the caller needs it. NOT_FOUND for no such run."""
+        driver = self._drivers.get(run_id) or await self._new(run_id)
         driver.users += 1
         try:
             yield driver
         finally:
             driver.users -= 1
             self._forget(driver)
+
+    def created(self, run: Run, run_input: JsonValue) -> None:
+        """This process has just created the run; should another move it first, a write says so."""
+        self._created[run.run_id] = (run, run_input)
+        if len(self._created) > CREATED_MAX:
+            del self._created[next(iter(self._created))]
 
     async def until_idle(self) -> None:
         """Wait until no call is in hand here, no body runs on, and nothing waits to be written."""
@@ -61,13 +71,16 @@ class Drivers:
         """Nobody waits for the run any more."""
         self._settled.pop(run_id, None)
 
-    async def _new(self, run_id: RunId, created: Run | None) -> RunDriver:
-        run = created or (await load_run(self._process.store, run_id)).run
+    async def _new(self, run_id: RunId) -> RunDriver:
+        created = self._created.pop(run_id, None)
+        run = created[0] if created else (await load_run(self._process.store, run_id)).run
         pinned = await self._registry.pinned(self._process.store, run)
         known = self._drivers.get(run_id)
         if known is not None:
             return known
         driver = RunDriver(self._process, RunWriter(self._process.store, run), pinned)
+        if created:
+            driver.payloads[INPUT] = created[1]
         self._drivers[run_id] = driver
         return driver
 

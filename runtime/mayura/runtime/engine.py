@@ -45,6 +45,8 @@ OutputT = TypeVar("OutputT")
 LOOK_AGAIN_S_MIN: Final = 0.02
 LOOK_AGAIN_S_MAX: Final = 1.0
 CANCEL_POLL_S: Final = 1.0
+KEPT_INPUT_BYTES_MAX: Final = 16 * 1024
+"""A larger input is read again when its run is driven."""
 DRAIN_SLACK_S: Final = 10.0
 
 
@@ -147,7 +149,8 @@ class Engine(Operations, Inspection):
         if requested_by is not None:
             check_text("requested_by", requested_by, PERSON_CHARS_MAX)
         policy = self._registry.policy
-        stored = values.encode(workflow.input_json(input))
+        given = workflow.input_json(input)
+        stored = values.encode(given)
         if len(stored) > policy.output_bytes_max:
             raise MayuraError(
                 Code.LIMIT_EXCEEDED, f"the input is over {policy.output_bytes_max} bytes"
@@ -157,6 +160,8 @@ class Engine(Operations, Inspection):
         found = await self._store.create(new)
         if not found.created:
             same_submission(asked, found)
+        elif len(stored) <= KEPT_INPUT_BYTES_MAX:
+            self._drivers.created(found.run, given)
         return Submitted(found.run.run_id, found.created)
 
     async def run_until_settled(self, run_id: RunId) -> Snapshot:
@@ -169,6 +174,9 @@ class Engine(Operations, Inspection):
             await driver.until_rest()
             if driver.pinned.workflow is None and driver.writer.run.open:
                 raise self._registry.refusal(driver.writer.run, driver.pinned)
+            run = driver.writer.run
+            if not run.open:  # its end, as it was written or read here: no need to read it
+                return await self._seen(run, self._store.estimate(), driver.pinned, driver.payloads)
         return await self.inspect(run_id)
 
     async def run_once(self, *, limit: int = 100) -> Swept:

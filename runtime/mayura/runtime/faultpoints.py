@@ -5,7 +5,7 @@ Each name is used in one place and killed at by a chaos test.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 WRITE_KINDS = ("dispatch", "receipt", "completion", "settle")
 NAMES = (
@@ -31,11 +31,11 @@ async def faultpoint(name: str) -> None:
         await hook(name)
 
 
-async def write_faultpoints(when: str, event_types: Iterable[str]) -> None:
+async def write_faultpoints(when: str, events: Iterable[Mapping[str, object]]) -> None:
     """The fault points of one commit: a fused one passes those of each of its parts."""
     if not _hooks:
         return
-    types = set(event_types)
+    types = {event["type"] for event in events}
     completes = types & {"step.succeeded", "step.failed", "step.blocked", "step.unknown"}
     kinds = {
         "dispatch": "step.dispatching" in types,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -61,6 +62,18 @@ class Inspection:
     async def inspect(self, run_id: RunId, *, outputs: bool = False) -> Snapshot:
         """The run as stored now. `outputs`: with every released step output. NOT_FOUND."""
         run, now, pinned = await self._look(run_id)
+        return await self._seen(run, now, pinned, {}, outputs=outputs)
+
+    async def _seen(
+        self,
+        run: Run,
+        now: Instant,
+        pinned: Pinned,
+        known: Mapping[PayloadName, JsonValue],
+        *,
+        outputs: bool = False,
+    ) -> Snapshot:
+        """The run as it was read; `known` are values that need no reading."""
         definition = pinned.definition
         succeeded = run.status is RunStatus.SUCCEEDED
         shown = [
@@ -75,9 +88,9 @@ class Inspection:
         }
         wanted = set(sources(definition, run, (definition.result,))) if succeeded else set()
         wanted.update(name for node in shown if (name := payload_of(node)) is not None)
-        stored = await self._values(run_id, wanted)
-        reading = Reading(definition, run, stored)
-        said = await self._values(run_id, set(refusals.values()), all_of_them=False)
+        stored = await self._values(run.run_id, wanted - known.keys())
+        reading = Reading(definition, run, {**known, **stored})
+        said = await self._values(run.run_id, set(refusals.values()), all_of_them=False)
         return snapshot(
             definition,
             run,

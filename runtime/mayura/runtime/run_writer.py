@@ -67,21 +67,26 @@ class Follower(Protocol):
 
 
 class _Intent(Generic[T]):
-    __slots__ = ("fresh", "future", "patient", "plan")
+    """A plan and whoever waits for it. A caller that is cancelled leaves its plan behind."""
+
+    __slots__ = ("answer", "answered", "fresh", "patient", "plan")
 
     def __init__(self, plan: Callable[[Draft], T], *, patient: bool, fresh: bool) -> None:
         self.plan = plan
         self.patient = patient
         self.fresh = fresh
-        self.future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.answered = False
+        self.answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def done(self, result: T) -> None:
-        if not self.future.done():
-            self.future.set_result(result)
+        self.answered = True
+        if not self.answer.done():
+            self.answer.set_result(result)
 
     def fail(self, error: BaseException) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
+        self.answered = True
+        if not self.answer.done():
+            self.answer.set_exception(error)
 
 
 class RunWriter:
@@ -123,7 +128,7 @@ class RunWriter:
         intent = _Intent(plan, patient=patient, fresh=fresh)
         self._intents.append(intent)  # type: ignore[arg-type]  # results are opaque to the pump
         self._start()
-        return await asyncio.shield(intent.future)
+        return await intent.answer
 
     def poke(self, *, fresh: bool = False) -> None:
         """Let the follower look again: a slot, a payload or a guard's answer is there."""
@@ -232,7 +237,7 @@ class RunWriter:
         self._now = self._commander = None
         results: list[tuple[_Intent[object], object]] = []
         for intent in tuple(intents):
-            if intent.future.done():
+            if intent.answered:
                 continue
             mark = draft.mark()
             try:
@@ -252,8 +257,7 @@ class RunWriter:
         self, draft: Draft, write: RunWrite, intents: list[_Intent[object]]
     ) -> Won | Refused:
         """Ask with the same nonce until the store says what happened."""
-        types = draft.event_types
-        await write_faultpoints("before_commit", types)
+        await write_faultpoints("before_commit", draft.events)
         backoff_s = BACKOFF_S_MIN
         while True:
             try:
@@ -262,7 +266,7 @@ class RunWriter:
                 backoff_s = await self._again(error, intents, backoff_s)
                 continue
             if isinstance(answer, Won):
-                await write_faultpoints("committed", types)
+                await write_faultpoints("committed", draft.events)
             return answer
 
     async def _reload(self, intents: list[_Intent[object]]) -> None:

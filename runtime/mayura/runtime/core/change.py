@@ -39,8 +39,12 @@ def begin(run: Run, node: NodeId, move: str, target: StepStatus) -> Step:
 
 def event_of(kind: str, node: NodeId | None = None, **data: JsonValue) -> t.Event:
     """An event whose data are plain JSON: canonical encoding takes no enum members."""
-    plain = ((k, v.value if isinstance(v, StrEnum) else v) for k, v in data.items())
-    return t.Event(kind, node, tuple((k, v) for k, v in plain if v is not None))
+    plain = [
+        (key, value.value if isinstance(value, StrEnum) else value)
+        for key, value in data.items()
+        if value is not None
+    ]
+    return t.Event(kind, node, tuple(plain))
 
 
 def without_effect(node: NodeId, step: Step) -> tuple[t.Event, ...]:

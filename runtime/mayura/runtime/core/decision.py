@@ -149,9 +149,8 @@ def settled(view: View) -> t.Settle | None:
     return t.Settle(status, None, view.now.wall_us)
 
 
-def rest(view: View, *, due_now: bool) -> t.Rest:
+def rest(run: Run, now: Instant, *, due_now: bool) -> t.Rest:
     """Where the run stands while steps are open. `due_now`: a call is ready but not admitted."""
-    run = view.run
     due_now = due_now and run.paused_at_us is None
     dispatching = any(s.status is StepStatus.DISPATCHING for s in run.steps.values())
     if run.paused_at_us is not None and not dispatching:
@@ -160,8 +159,8 @@ def rest(view: View, *, due_now: bool) -> t.Rest:
         status = RunStatus.RUNNING
     else:
         status = RunStatus.WAITING
-    wanted_us = view.now.wall_us if due_now else deadlines.next_wake_us(run, view.now)
-    return t.Rest(status, deadlines.kept_wake_us(run.wake_at_us, wanted_us, view.now))
+    wanted_us = now.wall_us if due_now else deadlines.next_wake_us(run, now)
+    return t.Rest(status, deadlines.kept_wake_us(run.wake_at_us, wanted_us, now))
 
 
 _OPEN, _DONE = object(), object()
