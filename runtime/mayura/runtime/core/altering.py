@@ -16,5 +16,5 @@ else:
         It copies the fields as they are; what `__init__` would compute is not computed again.
         """
         copy = object.__new__(type(value))
-        copy.__dict__.update(value.__dict__, **changes)
+        object.__setattr__(copy, "__dict__", value.__dict__ | changes)
         return copy

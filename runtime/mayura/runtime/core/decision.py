@@ -152,7 +152,7 @@ def settled(view: View) -> t.Settle | None:
 def rest(run: Run, now: Instant, *, due_now: bool) -> t.Rest:
     """Where the run stands while steps are open. `due_now`: a call is ready but not admitted."""
     due_now = due_now and run.paused_at_us is None
-    dispatching = any(s.status is StepStatus.DISPATCHING for s in run.steps.values())
+    dispatching = StepStatus.DISPATCHING in [step.status for step in run.steps.values()]
     if run.paused_at_us is not None and not dispatching:
         status = RunStatus.PAUSED
     elif dispatching or due_now or run.cancelled:

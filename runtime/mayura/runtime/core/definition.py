@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from mayura.runtime.ids import NodeId
@@ -47,7 +48,7 @@ class GuardSpec:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ToolSpec:
     """A tool as the manifest pins it. Schemas are in our own normal form."""
 
@@ -66,7 +67,7 @@ class ToolSpec:
     input_guards: tuple[GuardSpec, ...] = ()
     output_guards: tuple[GuardSpec, ...] = ()
 
-    @property
+    @cached_property
     def grants(self) -> tuple[str, ...]:
         """What a policy must allow for this tool: exact strings, default deny."""
         effect = () if self.effects == "none" else (f"effect:{self.effects}",)
