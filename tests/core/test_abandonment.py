@@ -161,7 +161,7 @@ def test_contradicting_receipts_make_an_abandoned_step_unknown() -> None:
     leave_receipt(run, R.SUCCEEDED)
     run.later(WAIT_S).advance()
     step = run.step("a")
-    assert (step.status, step.acted) == (S.UNKNOWN, A.UNKNOWN)
+    assert (step.status, step.acted, step.cause) == (S.UNKNOWN, A.UNKNOWN, Cause.CONTRADICTED)
     assert step.code is Code.OUTCOME_UNKNOWN
 
 
@@ -174,7 +174,7 @@ def test_what_an_abandonment_charged_is_not_charged_again_by_a_late_receipt(
     run = dispatched(effects).later(WAIT_S).advance()
     run.end("a", "returned", known_micros=reported)
     step = run.step("a")
-    assert (step.status, step.receipt) == (S.FAILED, R.SUCCEEDED)
+    assert (step.status, step.receipt, step.acted) == (S.FAILED, R.SUCCEEDED, A.NO)
     assert (run.run.spent_micros, run.run.reserved_micros) == (COST_MICROS, 0)
     assert run.run.overrun_micros == overrun
     assert ("budget.overrun" in run.events("a")) is (overrun > 0)

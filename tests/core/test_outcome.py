@@ -108,6 +108,14 @@ def test_effects_and_failure_decide_the_end(row: Row, effects: Effects) -> None:
     assert (step.charged_micros, step.reserved_micros) == expected
 
 
+@pytest.mark.parametrize(("row", "effects"), ROWS, ids=[f"{row}-{e}" for row, e in ROWS])
+def test_the_receipt_alone_says_already_whether_the_tool_acted(row: Row, effects: Effects) -> None:
+    """G4: it is stored before anybody looks at the output, and may be all that is ever stored."""
+    found = outcome.evidence(spec(effects, cost_micros=COST_MICROS), row.ending, None, 0)
+    expected = (row.receipt, row.acted, row.charged_micros)
+    assert (found.receipt, found.acted, found.charge_micros) == expected
+
+
 @pytest.mark.parametrize("effects", EFFECTS)
 def test_what_refuses_before_the_dispatch_blocks_and_nothing_is_dispatched(
     effects: Effects,
@@ -128,6 +136,7 @@ def test_what_refuses_before_the_dispatch_blocks_and_nothing_is_dispatched(
 def test_an_unconfirmed_receipt_means_unknown_never_failed(effects: Effects) -> None:
     found = outcome.unconfirmed(spec(effects))
     assert (found.status, found.cause) == (S.UNKNOWN, Cause.RECEIPT_UNCONFIRMED)
+    assert found.code is C.OUTCOME_UNKNOWN
     assert found.acted is (A.UNKNOWN if effects in CHANGING else A.NO)
 
 

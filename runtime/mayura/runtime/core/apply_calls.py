@@ -153,7 +153,8 @@ def abandon(run: Run, x: t.Abandon) -> Applied:
     _own(run, x.node, x.nonce)
     step = begin(run, x.node, "abandon", x.status)
     _refuse_false_end(step, x)
-    after = altered(step, status=x.status, code=x.code, cause=Cause.ABANDONED, acted=x.acted)
+    cause = Cause.ABANDONED if step.contradiction is None else Cause.CONTRADICTED
+    after = altered(step, status=x.status, code=x.code, cause=cause, acted=x.acted)
     events: tuple[t.Event, ...] = (
         event_of(
             "step.abandoned",

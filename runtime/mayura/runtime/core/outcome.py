@@ -32,9 +32,7 @@ class Outcome:
     acted: Acted
 
 
-_CAUSES: dict[Ending, Cause | None] = {
-    "returned": None,
-    "refused": Cause.REFUSED,
+_CAUSES: dict[Ending, Cause] = {
     "raised": Cause.EXCEPTION,
     "timed_out": Cause.TIMEOUT,
     "cancelled": Cause.CANCELLED,
@@ -78,8 +76,7 @@ def without_output(spec: ToolSpec, ending: Ending, found: Evidence) -> Outcome:
     """The step of a call that did not return, or whose cost nobody knows."""
     if found.cause is Cause.COST_UNKNOWN or found.receipt is Receipt.UNKNOWN:
         return Outcome(StepStatus.UNKNOWN, Code.OUTCOME_UNKNOWN, found.cause, found.acted)
-    code = Code.TOOL_FAILED if found.cause is Cause.EXCEPTION else _FAILURES[ending]
-    return Outcome(StepStatus.FAILED, code, found.cause, found.acted)
+    return Outcome(StepStatus.FAILED, _FAILURES[ending], found.cause, found.acted)
 
 
 def succeeded(spec: ToolSpec) -> Outcome:
