@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -57,6 +57,11 @@ def unavailable() -> MayuraError:
     return MayuraError(Code.STORAGE_UNAVAILABLE, "nobody answered")
 
 
+def violation() -> MayuraError:
+    """What a store raises whose rules forbid a write."""
+    return MayuraError(Code.INTEGRITY_VIOLATION, "the store refuses this write")
+
+
 def events_in(write: RunWrite) -> list[str]:
     """The types of the events that a write stores."""
     events = cast("list[dict[str, JsonValue]]", values.decode(write.entries))
@@ -88,6 +93,8 @@ class Between:
         self.sees: Callable[[LastCheck | None], LastCheck | None] = lambda check: check
         self.pages: Callable[[list[JournalEntry]], Sequence[JournalEntry]] = lambda page: page
         self.unreadable: dict[RunId, Exception] = {}
+        self.lost: set[RunId] = set()  #: runs whose values are gone
+        self.deaf: Exception | None = None  #: what asking for due runs raises
         self.looking_up: asyncio.Event | None = None  #: lookups of `once` wait for it
         self._outages: list[Outage] = []
 
@@ -153,6 +160,16 @@ class Between:
             await self.looking_up.wait()
         return await self.inner.once_holder(digest)
 
+    async def payloads(
+        self, run_id: RunId, names: Collection[PayloadName]
+    ) -> Mapping[PayloadName, bytes]:
+        return {} if run_id in self.lost else await self.inner.payloads(run_id, names)
+
+    async def due(self, limit: int, *, after: tuple[int, RunId] | None = None) -> Sequence[DueRun]:
+        if self.deaf is not None:
+            raise self.deaf
+        return await self.inner.due(limit, after=after)
+
     # --- what is only passed on -------------------------------------------------------------
 
     @property
@@ -183,16 +200,8 @@ class Between:
     async def policy(self, digest: bytes) -> bytes | None:
         return await self.inner.policy(digest)
 
-    async def payloads(
-        self, run_id: RunId, names: Collection[PayloadName]
-    ) -> Mapping[PayloadName, bytes]:
-        return await self.inner.payloads(run_id, names)
-
     async def command(self, run_id: RunId, command_id: str) -> bytes | None:
         return await self.inner.command(run_id, command_id)
-
-    async def due(self, limit: int, *, after: tuple[int, RunId] | None = None) -> Sequence[DueRun]:
-        return await self.inner.due(limit, after=after)
 
     async def cancelled(self, run_ids: Collection[RunId]) -> Collection[RunId]:
         return await self.inner.cancelled(run_ids)
@@ -202,20 +211,25 @@ class Between:
 
 
 @contextmanager
-def stopping_at(point: str) -> Iterator[asyncio.Event]:
-    """Whoever comes to this fault point first stops there for ever; the event says so."""
+def at_point(point: str, act: Callable[[], Awaitable[object]]) -> Iterator[asyncio.Event]:
+    """Do this where somebody comes to this fault point first; the event says that it happened."""
     reached = asyncio.Event()
 
-    async def stop(name: str) -> None:
+    async def hook(name: str) -> None:
         if name == point and not reached.is_set():
             reached.set()
-            await asyncio.Event().wait()
+            await act()
 
-    arm(stop)
+    arm(hook)
     try:
         yield reached
     finally:
         arm(None)
+
+
+def stopping_at(point: str) -> AbstractContextManager[asyncio.Event]:
+    """Whoever comes to this fault point first stops there for ever; the event says so."""
+    return at_point(point, lambda: asyncio.Event().wait())
 
 
 async def through_trouble(engine: Engine, run_id: RunId) -> tuple[Snapshot, int]:
