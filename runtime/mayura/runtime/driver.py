@@ -67,8 +67,10 @@ class RunDriver:
     @property
     def resting(self) -> bool:
         """Nothing is left to do here now: no call, no guard, nothing to read or write."""
-        held = self._driving and (self._admission.waiting or self._loading > 0)
-        return not self._calls and self.writer.idle and not held
+        run = self.writer.run
+        begins = run.open and not run.cancelled and run.paused_at_us is None
+        held = self._loading > 0 or (begins and self._admission.waiting)
+        return not self._calls and self.writer.idle and not (self._driving and held)
 
     @property
     def calls_in_hand(self) -> int:
@@ -380,7 +382,8 @@ class RunDriver:
             return
         self._loading -= 1
         self._frontier.update(dict.fromkeys(nodes))
-        self.writer.poke()
+        if self._driving:  # else this driver may be forgotten, and the run have another
+            self.writer.poke()
 
     # --- resting ----------------------------------------------------------------------------
 

@@ -101,6 +101,7 @@ class Engine(Operations, Inspection):
         process = Process(store, Slots(calls_max, threads_max), in_flight, round(margin * 1_000))
         registry = Registry(workflows, policy, previous_policies)
         self._watch: asyncio.Task[None] | None = None
+        self._swept: tuple[int, RunId] | None = None  #: the last run of the last sweep
         Inspection.__init__(self, store, registry)
         Operations.__init__(self, process, Drivers(process, registry), verify_human)
 
@@ -180,7 +181,11 @@ class Engine(Operations, Inspection):
         return await self.inspect(run_id)
 
     async def run_once(self, *, limit: int = 100) -> Swept:
-        """Drive up to `limit` runs that are due now, each until nothing is left to do."""
+        """Drive up to `limit` runs that are due now, each until nothing is left to do.
+
+        Where more are due, the next call goes on behind them: those that cannot go on here do not
+        keep the others from it.
+        """
         advanced: list[RunId] = []
         not_loaded: list[RunId] = []
         failed: list[tuple[RunId, Code]] = []
@@ -198,11 +203,21 @@ class Engine(Operations, Inspection):
             else:
                 (advanced if accepted else not_loaded).append(run.run_id)
 
-        due = await self._store.due(limit)  # outside: what it raises is no ExceptionGroup
+        due = await self._due(limit)  # outside: what it raises is no ExceptionGroup
         async with anyio.create_task_group() as group:
             for run in due:
                 group.start_soon(drive, run)
         return Swept(tuple(advanced), tuple(not_loaded), tuple(failed))
+
+    async def _due(self, limit: int) -> list[DueRun]:
+        """What is due behind the last sweep, and then what is due before its end."""
+        due = list(await self._store.due(limit, after=self._swept))
+        if len(due) < limit and self._swept is not None:
+            behind = {run.run_id for run in due}
+            first = await self._store.due(limit - len(due))
+            due.extend(run for run in first if run.run_id not in behind)
+        self._swept = (due[-1].wake_at_us, due[-1].run_id) if len(due) == limit else None
+        return due
 
     async def result(self, run_id: RunId, *, timeout: float | None = None) -> Snapshot:  # noqa: ASYNC109
         """Wait until the run has settled, whoever drives it. TIMEOUT after `timeout` seconds."""
@@ -229,24 +244,26 @@ class Engine(Operations, Inspection):
         None: as long as they take. What is left then is settled at its deadline by whoever looks.
         """
         self._process.closing = True
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.cancel()
+            await asyncio.wait({watch})
         for driver in self._drivers.in_hand():
             driver.stop_driving()
         with anyio.move_on_after(timeout):
             await self._drivers.until_idle()
-        left = 0
-        for driver in self._drivers.in_hand():
-            left += driver.calls_in_hand
-            driver.writer.abandon()
-        while working := tuple(self._process.background):
+        left = sum(d.calls_in_hand + len(d.late) for d in self._drivers.in_hand())
+        while working := self._working():
             for work in working:
                 work.cancel()
             await asyncio.wait(working)
         if left:
             _log.error("%d calls were left behind by a drain", left)
         return Drained(left)
+
+    def _working(self) -> set[asyncio.Task[None]]:
+        writers = (driver.writer.pump for driver in self._drivers.in_hand())
+        return {*self._process.background, *(pump for pump in writers if pump is not None)}
 
     async def _watch_cancelled(self) -> None:
         """Calls in hand learn within a second that another process cancelled their run."""
@@ -257,7 +274,8 @@ class Engine(Operations, Inspection):
                 continue
             try:
                 cancelled = await self._store.cancelled(list(busy))
-            except MayuraError:
+            except Exception as error:  # noqa: BLE001 - nobody would miss a watch that ended
+                _log.warning("cancelled runs could not be read", exc_info=error)
                 continue
             for run_id in cancelled:
                 busy[run_id].tell_cancelled()

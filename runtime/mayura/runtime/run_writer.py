@@ -16,6 +16,7 @@ from contextvars import copy_context
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
+from mayura.runtime.core.decision import rest
 from mayura.runtime.core.state import Instant, Run
 from mayura.runtime.draft import Draft, Postponed, committed
 from mayura.runtime.errors import Code, MayuraError
@@ -136,10 +137,9 @@ class RunWriter:
         self._stale = self._stale or fresh
         self._start()
 
-    def abandon(self) -> asyncio.Task[None] | None:
-        """Stop asking the store: the process ends. What was not written stays unwritten."""
-        if self._pump is not None:
-            self._pump.cancel()
+    @property
+    def pump(self) -> asyncio.Task[None] | None:
+        """What writes now. Cancelled, it stops asking: what was not written stays unwritten."""
         return self._pump
 
     def _start(self) -> None:
@@ -171,7 +171,10 @@ class RunWriter:
             self.follower.written()
 
     async def _transition(self, intents: list[_Intent[object]], *, alone: bool = False) -> None:
-        """Write one transition; on a refusal, ask everybody again. `alone`: plans only."""
+        """Write one transition; on a refusal, ask everybody again.
+
+        `alone`: the plans only, and whoever sweeps looks at once at what follows (G13).
+        """
         follower = None if alone else self.follower
         while True:
             if self._stale or any(i.fresh for i in intents):
@@ -180,6 +183,8 @@ class RunWriter:
             try:
                 if follower is not None:
                     await follower.advance(draft)
+                elif alone and draft.changed and draft.run.open:  # nobody says what follows
+                    draft.apply(rest(draft.run, draft.now, due_now=True))
                 if not draft.changed:
                     break
                 write = draft.build(new_nonce())
@@ -202,8 +207,7 @@ class RunWriter:
         self, draft: Draft, write: RunWrite, answer: Refused, intents: list[_Intent[object]]
     ) -> None:
         """Certainly not committed: find out what the run is now before anybody is asked again."""
-        self._stale = answer.reason in ("lost", "fenced")
-        if self._stale:
+        if answer.reason in ("lost", "fenced"):
             await self._reload(intents)
         elif answer.reason == "command" and self._commander is not None:
             text = "another process is carrying out this command; read"
@@ -272,14 +276,16 @@ class RunWriter:
     async def _reload(self, intents: list[_Intent[object]]) -> None:
         backoff_s = BACKOFF_S_MIN
         while True:
+            self._stale = False  # whoever asks from here on wants a later reading than this one
             try:
                 loaded = await self._store.load(self.run_id)
             except Exception as error:  # noqa: BLE001 - only a certain no ends the asking
+                self._stale = True
                 backoff_s = await self._again(error, intents, backoff_s)
                 continue
             if loaded is None:
                 raise MayuraError(Code.NOT_FOUND, f"run {self.run_id} is not in this store")
-            self.run, self._now, self._stale = loaded.run, loaded.now, False
+            self.run, self._now = loaded.run, loaded.now
             for intent in intents:
                 intent.fresh = False
             if self.follower is not None:
