@@ -69,9 +69,13 @@ class Swept:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What a drain left behind: calls whose bodies or receipts were not done in time."""
+    """What a drain left behind: calls that were not done in time, and bodies that run on.
+
+    The step of such a body is settled; what it might still prove is not stored any more.
+    """
 
     calls_left: int
+    bodies_left: int = 0
 
     @property
     def clean(self) -> bool:
@@ -252,14 +256,18 @@ class Engine(Operations, Inspection):
             driver.stop_driving()
         with anyio.move_on_after(timeout):
             await self._drivers.until_idle()
-        left = sum(d.calls_in_hand + len(d.late) for d in self._drivers.in_hand())
+        left = Drained(
+            sum(driver.calls_in_hand for driver in self._drivers.in_hand()),
+            sum(len(driver.late) for driver in self._drivers.in_hand()),
+        )
         while working := self._working():
             for work in working:
                 work.cancel()
             await asyncio.wait(working)
-        if left:
-            _log.error("%d calls were left behind by a drain", left)
-        return Drained(left)
+        if left.calls_left or left.bodies_left:
+            text = "a drain left %d calls behind, and %d bodies that had outlived theirs"
+            _log.error(text, left.calls_left, left.bodies_left)
+        return left
 
     def _working(self) -> set[asyncio.Task[None]]:
         writers = (driver.writer.pump for driver in self._drivers.in_hand())
