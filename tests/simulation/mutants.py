@@ -13,7 +13,9 @@ from typing import Final
 from unittest import mock
 
 from mayura.runtime import dispatch, driver
+from mayura.runtime.calls import Calls
 from mayura.runtime.core import change, deadlines, decision, outcome
+from mayura.runtime.core.decision import Ready
 from mayura.runtime.core.definition import ToolNode, ToolSpec
 from mayura.runtime.core.outcome import Ending, Evidence
 from mayura.runtime.core.state import PENDING, Acted, Receipt, StepStatus
@@ -64,14 +66,13 @@ def dispatches_of_any_age() -> AbstractContextManager[object]:
 @contextmanager
 def called_before_it_is_durable() -> Iterator[None]:
     """The call is made when its dispatch is sent, and nothing is checked (G2)."""
-    write_ahead = RunDriver._write_ahead
+    begin = Calls.begin
 
-    def broken(self: RunDriver, draft: object, *asked: object) -> None:
-        write_ahead(self, draft, *asked)  # type: ignore[arg-type]
-        step = draft.run.step(draft.dispatches[-1])  # type: ignore[attr-defined]
-        self._call(step.dispatch)
+    def broken(self: Calls, draft: Draft, ready: Ready, **how: object) -> None:
+        begin(self, draft, ready, **how)  # type: ignore[arg-type]
+        self.make(draft.run.step(ready.node.id).dispatch)
 
-    with no_last_check(), mock.patch.object(RunDriver, "_write_ahead", broken):
+    with no_last_check(), mock.patch.object(Calls, "begin", broken):
         yield
 
 

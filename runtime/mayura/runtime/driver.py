@@ -9,29 +9,25 @@ when it may go on. So a completion never waits for the next step.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
 from mayura.runtime.admission import Admission
 from mayura.runtime.call import Call
+from mayura.runtime.calls import Calls
 from mayura.runtime.core import decision, values
 from mayura.runtime.core import transitions as t
 from mayura.runtime.core.budget import affordable
 from mayura.runtime.core.deadlines import due_steps
 from mayura.runtime.core.decision import Ready, View
 from mayura.runtime.core.definition import JsonValue
-from mayura.runtime.core.state import Dispatch
-from mayura.runtime.dispatch import Dispatched, StepCall, write_ahead
 from mayura.runtime.draft import Draft
 from mayura.runtime.errors import Code, MayuraError
-from mayura.runtime.ids import NodeId, Nonce, PayloadName, call_id_of
+from mayura.runtime.ids import NodeId, PayloadName, call_id_of
 from mayura.runtime.loaded import Pinned
 from mayura.runtime.ports import Refused, RunWrite
 from mayura.runtime.process import Process
 from mayura.runtime.run_writer import RunWriter, stopped
-
-_log = logging.getLogger("mayura.runtime")
 
 
 class RunDriver:
@@ -41,14 +37,14 @@ class RunDriver:
         self.writer = writer
         self.pinned = pinned
         self.users = 0  #: callers that hold this driver
-        self.late: set[NodeId] = set()  #: whose bodies outlived their calls and may prove something
         self._process = process
         self.payloads: dict[PayloadName, JsonValue] = {}  #: those that were read or written here
         self._unstored: dict[PayloadName, JsonValue] = {}  #: those of the draft at hand
         self._known: Mapping[PayloadName, JsonValue] = {}  #: both
-        self._calls: dict[NodeId, StepCall] = {}
-        self._attempts: dict[Nonce, Dispatched] = {}
         self._admission = Admission(process, writer.context, self._again, self._stop)
+        self.calls = Calls(
+            process, writer, self._admission, failed=self._stop, ended=self._check_rest
+        )
         self._frontier: dict[NodeId, None] = {}
         self._unbegun: dict[NodeId, None] = {}  #: may begin, but not now or not here
         self._positions = {node.id: i for i, node in enumerate(pinned.definition.nodes)}
@@ -70,12 +66,7 @@ class RunDriver:
         run = self.writer.run
         begins = run.open and not run.cancelled and run.paused_at_us is None
         held = self._loading > 0 or (begins and self._admission.waiting)
-        return not self._calls and self.writer.idle and not (self._driving and held)
-
-    @property
-    def calls_in_hand(self) -> int:
-        """Calls between their dispatch commit and their completion."""
-        return len(self._calls)
+        return not self.calls and self.writer.idle and not (self._driving and held)
 
     async def until_rest(self) -> None:
         """Start what can start, until nothing is left to do now.
@@ -110,11 +101,6 @@ class RunDriver:
         self._admission.pass_on()
         self._check_rest()
 
-    def tell_cancelled(self) -> None:
-        """Signal the calls in hand once the run is cancelled; their steps end as they would."""
-        for call in self._calls.values():
-            call.cancel()
-
     # --- the writer's follower --------------------------------------------------------------
 
     async def advance(self, draft: Draft) -> None:
@@ -146,9 +132,9 @@ class RunDriver:
         if self._driving:
             self.payloads.update(self._unstored)
         for node in write.dispatches:
-            self._call(write.after.steps[node].dispatch)
+            self.calls.make(write.after.steps[node].dispatch)
         if write.after.cancelled:
-            self.tell_cancelled()
+            self.calls.tell_cancelled()
 
     def refused(self, draft: Draft, write: RunWrite, refused: Refused) -> None:
         """Nothing of `draft` is stored: give back what it took, and look at everything again."""
@@ -157,9 +143,9 @@ class RunDriver:
             stored = self.writer.run.step(node).dispatch
             assert dispatch is not None
             if stored is not None and stored.nonce == dispatch.nonce:
-                self._call(dispatch)  # an earlier sending, unanswered then, had been committed
+                self.calls.make(dispatch)  # an earlier sending, unanswered then, had been committed
             else:
-                self._give_up(dispatch.nonce)
+                self.calls.give_up(dispatch)
         if refused.reason == "once" and write.once is not None:
             self._admission.refuse_once(write.once.node, write.once.digest)
         if refused.reason == "not_durable":
@@ -169,16 +155,14 @@ class RunDriver:
     def dropped(self, draft: Draft) -> None:
         """Nothing of `draft` is or will be stored: give back what it took."""
         for node in draft.dispatches:
-            dispatch = draft.run.step(node).dispatch
-            if dispatch is not None:
-                self._give_up(dispatch.nonce)
+            self.calls.give_up(draft.run.step(node).dispatch)
         self._look_everywhere()
 
     def reread(self) -> None:
         """Another process may have moved the run: look at everything again."""
         self._look_everywhere()
         if self.writer.run.cancelled:
-            self.tell_cancelled()
+            self.calls.tell_cancelled()
 
     def written(self) -> None:
         self._check_rest()
@@ -188,8 +172,7 @@ class RunDriver:
         self._moved.set()
 
     def broken(self, error: BaseException) -> None:
-        for nonce in tuple(self._attempts):
-            self._give_up(nonce)
+        self.calls.give_up_all()
         self._admission.pass_on()
         self._stop(error if isinstance(error, Exception) else stopped())
 
@@ -282,7 +265,8 @@ class RunDriver:
         if verdict == "go" and ready.ask is not None:
             draft.apply(ready.ask)
         elif verdict == "go":
-            self._write_ahead(draft, ready, call, once)
+            limit = self.pinned.policy.output_bytes_max
+            self.calls.begin(draft, ready, tool=tool, call=call, once=once, output_bytes_max=limit)
         return verdict
 
     def _new_call(self, ready: Ready, draft: Draft, once: bytes | None) -> Call:
@@ -295,69 +279,6 @@ class RunDriver:
             cost_micros=node.tool.cost_micros,
             deadline_us=draft.now.wall_us + node.tool.timeout_ms * 1_000,
         )
-
-    def _write_ahead(self, draft: Draft, ready: Ready, call: Call, once: bytes | None) -> None:
-        node = ready.node
-        nonce = write_ahead(draft, ready, call, margin_ms=self._process.margin_ms, once=once)
-        self._process.in_flight.enter(nonce)
-        assert self.pinned.workflow is not None
-        self._attempts[nonce] = Dispatched(
-            node=node,
-            tool=self.pinned.workflow.tool(node.id),
-            call=call,
-            nonce=nonce,
-            input=ready.input,
-            digest=ready.digest,
-            policy=draft.run.policy,
-            output_bytes_max=self.pinned.policy.output_bytes_max,
-            once=once,
-            sent=draft.started,
-            margin_ms=self._process.margin_ms,
-            context=self.writer.context,
-        )
-
-    def _give_up(self, nonce: Nonce) -> None:
-        """The dispatch was certainly not committed: free what was taken for it."""
-        dispatched = self._attempts.pop(nonce, None)
-        if dispatched is not None:
-            self._process.in_flight.leave(nonce)
-            self._admission.release(dispatched.tool)
-
-    def _call(self, dispatch: Dispatch | None) -> None:
-        dispatched = self._attempts.pop(dispatch.nonce, None) if dispatch is not None else None
-        if dispatched is None:
-            return
-        call = StepCall(dispatched, self.writer, self._process.store)
-        self._calls[dispatched.node.id] = call
-        self._process.start(self._carry(call, dispatched), self.writer.context)
-
-    async def _carry(self, call: StepCall, dispatched: Dispatched) -> None:
-        try:
-            await call.run()
-        except Exception as error:  # noqa: BLE001 - whatever it was, the step is settled at its deadline
-            _log.error("call %s ended without its completion stored", call.call_id, exc_info=error)
-            self._stop(error)
-        finally:
-            self._process.in_flight.leave(dispatched.nonce)
-            self._calls.pop(dispatched.node.id, None)
-            if call.outlived:
-                self.users += 1  # now: whoever comes meanwhile must find this driver
-                if not dispatched.node.tool.changes_nothing:
-                    self.late.add(dispatched.node.id)
-                self._process.start(self._outlive(call, dispatched), self.writer.context)
-            else:
-                self._admission.release(dispatched.tool)
-            self._check_rest()
-
-    async def _outlive(self, call: StepCall, dispatched: Dispatched) -> None:
-        """A body that ignores its timeout keeps its slot until it has ended."""
-        try:
-            await call.merge_late()
-        finally:
-            self.users -= 1
-            self.late.discard(dispatched.node.id)
-            self._admission.release(dispatched.tool)
-            self._check_rest()
 
     # --- reading payloads -------------------------------------------------------------------
 

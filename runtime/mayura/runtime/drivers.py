@@ -55,7 +55,7 @@ class Drivers:
 
     async def until_idle(self) -> None:
         """Wait until no call is in hand here, no body runs on, and nothing waits to be written."""
-        while any(driver.late or not driver.resting for driver in self._drivers.values()):
+        while any(driver.calls.late or not driver.resting for driver in self._drivers.values()):
             self._rest.clear()
             await self._rest.wait()
 
@@ -93,5 +93,5 @@ class Drivers:
             self._forget(driver)
 
     def _forget(self, driver: RunDriver) -> None:
-        if driver.users == 0 and driver.resting:
+        if driver.users == 0 and driver.calls.outliving == 0 and driver.resting:
             self._drivers.pop(driver.writer.run_id, None)

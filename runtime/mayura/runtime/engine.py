@@ -126,11 +126,10 @@ class Engine(Operations, Inspection):
         """
         with anyio.CancelScope(shield=True):
             drained = await self.drain(self._registry.timeout_s_max + DRAIN_SLACK_S)
-        if not drained.clean and error is None:
-            text = (
-                f"{drained.calls_left} calls were left behind; they are settled at their deadline"
-            )
-            raise MayuraError(Code.STORAGE_UNAVAILABLE, text)
+            if not drained.clean and error is None:
+                left = f"{drained.calls_left} calls were left behind"
+                text = f"{left}; they are settled at their deadline"
+                raise MayuraError(Code.STORAGE_UNAVAILABLE, text)
 
     # --- submitting and driving -------------------------------------------------------------
 
@@ -257,8 +256,8 @@ class Engine(Operations, Inspection):
         with anyio.move_on_after(timeout):
             await self._drivers.until_idle()
         left = Drained(
-            sum(driver.calls_in_hand for driver in self._drivers.in_hand()),
-            sum(len(driver.late) for driver in self._drivers.in_hand()),
+            sum(len(driver.calls) for driver in self._drivers.in_hand()),
+            sum(len(driver.calls.late) for driver in self._drivers.in_hand()),
         )
         while working := self._working():
             for work in working:
@@ -277,7 +276,7 @@ class Engine(Operations, Inspection):
         """Calls in hand learn within a second that another process cancelled their run."""
         while True:
             await asyncio.sleep(CANCEL_POLL_S)
-            busy = {d.writer.run_id: d for d in self._drivers.in_hand() if d.calls_in_hand}
+            busy = {d.writer.run_id: d for d in self._drivers.in_hand() if d.calls}
             if not busy:
                 continue
             try:
@@ -286,4 +285,4 @@ class Engine(Operations, Inspection):
                 _log.warning("cancelled runs could not be read", exc_info=error)
                 continue
             for run_id in cancelled:
-                busy[run_id].tell_cancelled()
+                busy[run_id].calls.tell_cancelled()

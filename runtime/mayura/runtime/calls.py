@@ -1,0 +1,137 @@
+"""The calls of one run that this process has in hand: from their dispatch to their last word."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from mayura.runtime.admission import Admission
+from mayura.runtime.call import Call
+from mayura.runtime.core.decision import Ready
+from mayura.runtime.core.state import Dispatch
+from mayura.runtime.dispatch import Dispatched, StepCall, write_ahead
+from mayura.runtime.draft import Draft
+from mayura.runtime.ids import NodeId, Nonce
+from mayura.runtime.loaded import AnyTool
+from mayura.runtime.process import Process
+from mayura.runtime.run_writer import RunWriter
+
+_log = logging.getLogger("mayura.runtime")
+
+
+class Calls:
+    """Begins calls, carries them to their completion, and frees what they took.
+
+    A call's slots are taken by its admission. Its nonce is in hand from before its dispatch is
+    sent until its completion is stored (G9).
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        writer: RunWriter,
+        admission: Admission,
+        *,
+        failed: Callable[[BaseException], None],
+        ended: Callable[[], None],
+    ) -> None:
+        self.late: set[NodeId] = set()  #: whose bodies outlived their calls and may prove something
+        self.outliving = 0  #: bodies that outlived their calls
+        self._process = process
+        self._writer = writer
+        self._admission = admission
+        self._failed = failed
+        self._ended = ended
+        self._sent: dict[Nonce, Dispatched] = {}  #: whose dispatch is not known to be committed
+        self._in_hand: dict[NodeId, StepCall] = {}
+
+    def __len__(self) -> int:
+        return len(self._in_hand)
+
+    def begin(
+        self,
+        draft: Draft,
+        ready: Ready,
+        *,
+        tool: AnyTool,
+        call: Call,
+        once: bytes | None,
+        output_bytes_max: int,
+    ) -> None:
+        """Add the dispatch to `draft`; the call is made once that is durable (G2)."""
+        margin_ms = self._process.margin_ms
+        nonce = write_ahead(draft, ready, call, margin_ms=margin_ms, once=once)
+        self._process.in_flight.enter(nonce)
+        self._sent[nonce] = Dispatched(
+            node=ready.node,
+            tool=tool,
+            call=call,
+            nonce=nonce,
+            input=ready.input,
+            digest=ready.digest,
+            policy=draft.run.policy,
+            output_bytes_max=output_bytes_max,
+            once=once,
+            sent=draft.started,
+            margin_ms=margin_ms,
+            context=self._writer.context,
+        )
+
+    def make(self, dispatch: Dispatch | None) -> None:
+        """The dispatch is durable: call the tool, if this process sent it."""
+        dispatched = None if dispatch is None else self._sent.pop(dispatch.nonce, None)
+        if dispatched is None:
+            return
+        call = StepCall(dispatched, self._writer, self._process.store)
+        self._in_hand[dispatched.node.id] = call
+        self._process.start(self._carry(call, dispatched), self._writer.context)
+
+    def give_up(self, dispatch: Dispatch | None) -> None:
+        """The dispatch is not stored, or nobody here will know: free what was taken for it."""
+        dispatched = None if dispatch is None else self._sent.pop(dispatch.nonce, None)
+        if dispatched is not None:
+            self._free(dispatched)
+
+    def give_up_all(self) -> None:
+        """As `give_up`, of every dispatch that was sent."""
+        while self._sent:
+            _, dispatched = self._sent.popitem()
+            self._free(dispatched)
+
+    def tell_cancelled(self) -> None:
+        """Signal the calls in hand; their steps end as they would."""
+        for call in self._in_hand.values():
+            call.cancel()
+
+    def _free(self, dispatched: Dispatched) -> None:
+        self._process.in_flight.leave(dispatched.nonce)
+        self._admission.release(dispatched.tool)
+
+    async def _carry(self, call: StepCall, dispatched: Dispatched) -> None:
+        node = dispatched.node
+        try:
+            await call.run()
+        except Exception as error:  # noqa: BLE001 - whatever it was, the step is settled at its deadline
+            _log.error("call %s ended without its completion stored", call.call_id, exc_info=error)
+            self._failed(error)
+        finally:
+            self._process.in_flight.leave(dispatched.nonce)
+            self._in_hand.pop(node.id, None)
+            if call.outlived:
+                self.outliving += 1  # now: whoever comes meanwhile must find this run's driver
+                if not node.tool.changes_nothing:
+                    self.late.add(node.id)
+                self._process.start(self._outlive(call, dispatched), self._writer.context)
+            else:
+                self._admission.release(dispatched.tool)
+            self._ended()
+
+    async def _outlive(self, call: StepCall, dispatched: Dispatched) -> None:
+        """A body that ignores its timeout keeps its slot until it has ended."""
+        try:
+            await call.merge_late()
+        finally:
+            self.outliving -= 1
+            self.late.discard(dispatched.node.id)
+            self._admission.release(dispatched.tool)
+            self._ended()
