@@ -8,11 +8,20 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from mayura.runtime import Code, Engine, Flow, RunId, Snapshot, Workflow, workflow
+from mayura.runtime import Code, Engine, Flow, Person, RunId, Snapshot, Workflow, workflow
 from mayura.runtime.call import Call, Refusal
 from mayura.runtime.core import decision
 from tests.runtime.shop import LEDGER, acting, chain_of, one_step, policy_for, waiting_for
-from tests.runtime.world import World, everywhere, slots_of, step_of, until, until_true
+from tests.runtime.world import (
+    EngineSettings,
+    World,
+    everywhere,
+    refused,
+    slots_of,
+    step_of,
+    until,
+    until_true,
+)
 
 ONCE = acting("shop.refund", once="order")
 FREE = acting("shop.look", effects="none")
@@ -164,3 +173,33 @@ async def test_what_is_stored_without_what_follows_from_it_is_looked_at_again(
 def raising_decide(*_: object) -> object:
     """A fault in the code."""
     raise RuntimeError("a fault")
+
+
+@pytest.mark.parametrize("wrong", [{"calls_max": 0}, {"threads_max": 0}, {"margin": 0.0}])
+async def test_an_engine_that_could_never_call_anything_is_refused(
+    world: World, wrong: EngineSettings
+) -> None:
+    with refused(Code.INVALID_CONFIG):
+        await world.engine(CHAIN, **wrong)
+
+
+async def test_whoever_drives_a_run_sees_it_as_it_is_when_they_ask(world: World) -> None:
+    """Not as it was when somebody else began to ask a person who they are."""
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    async def slowly(credential: str) -> Person | None:
+        asked.set()
+        await go.wait()
+        return None
+
+    engine = await world.engine(SIGNALLED, verify_human=slowly)
+    run_id = (await engine.submit(SIGNALLED, "o", key="o")).id
+    await engine.run_until_settled(run_id)
+    recovering = asyncio.create_task(engine.recover_abandoned(run_id, credential="who"))
+    await until(asked)
+    elsewhere = await world.elsewhere(SIGNALLED)
+    await elsewhere.signal(run_id, "go", "s-1", "now")
+    assert (await engine.run_until_settled(run_id)).status == "succeeded"
+    go.set()
+    with refused(Code.PERMISSION_DENIED):
+        await recovering

@@ -37,6 +37,7 @@ class RunDriver:
         self.writer = writer
         self.pinned = pinned
         self.users = 0  #: callers that hold this driver
+        self.just_read = True  #: nothing is gained by reading the run again before it is driven
         self._process = process
         self.payloads: dict[PayloadName, JsonValue] = {}  #: those that were read or written here
         self._unstored: dict[PayloadName, JsonValue] = {}  #: those of the draft at hand
@@ -52,7 +53,6 @@ class RunDriver:
         self._asking = 0  #: callers of `until_rest`
         self._loading = 0
         self._fence = writer.run.fence
-        self._just_read = True
         self._stopped: BaseException | None = None
         self._unreachable: MayuraError | None = None
         self._moved = asyncio.Event()
@@ -79,8 +79,8 @@ class RunDriver:
             self._driving = True
         self._stopped = self._unreachable = None
         self._look_everywhere()
-        self.writer.poke(fresh=not self._just_read)
-        self._just_read = False
+        self.writer.poke(fresh=not self.just_read)
+        self.just_read = False
         self._asking += 1
         try:
             while not self.resting:

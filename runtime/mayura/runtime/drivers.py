@@ -39,7 +39,11 @@ class Drivers:
     @asynccontextmanager
     async def hold(self, run_id: RunId) -> AsyncIterator[RunDriver]:
         """The driver of a run, for as long as the caller needs it. NOT_FOUND for no such run."""
-        driver = self._drivers.get(run_id) or await self._new(run_id)
+        driver = self._drivers.get(run_id)
+        if driver is None:
+            driver = await self._new(run_id)
+        else:
+            driver.just_read = False  # by an earlier caller, perhaps long ago
         driver.users += 1
         try:
             yield driver

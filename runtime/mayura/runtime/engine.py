@@ -86,7 +86,8 @@ class Engine(Operations, Inspection):
     """One process's way to the runs of one scope of one store.
 
     `calls_max` calls at once, of them `threads_max` plain functions; `margin` in seconds is how
-    long after a call's timeout its process may take to store what happened (G9).
+    long after a call's timeout its process may take to store what happened (G9). INVALID_CONFIG
+    where one of them leaves no room for any call.
     """
 
     def __init__(
@@ -102,6 +103,9 @@ class Engine(Operations, Inspection):
         margin: float = ABANDONED_MARGIN_MS / 1_000,
         in_flight: InFlight = THIS_PROCESS,
     ) -> None:
+        if calls_max < 1 or threads_max < 1 or margin <= 0:
+            text = "calls_max and threads_max are at least 1, and margin is above 0 seconds"
+            raise MayuraError(Code.INVALID_CONFIG, text)
         process = Process(store, Slots(calls_max, threads_max), in_flight, round(margin * 1_000))
         registry = Registry(workflows, policy, previous_policies)
         self._watch: asyncio.Task[None] | None = None
