@@ -130,6 +130,51 @@ create table runs (
 -- What there is to do now, without a look at what waits or has ended.
 create index runs_due on runs (scope_id, wake_at_us, run_id) where wake_at_us is not null;
 
+-- name: step_fits
+-- Whether what a step's row says can be true: it mirrors the state machine. A function and not a
+-- row of checks, because the server reads the text of every check anew for every statement, which
+-- cost more than the rows themselves.
+create function step_fits(
+  status text, cause text, acted text, dispatch_nonce uuid, dispatch_parts integer,
+  receipt text, contradiction text, released boolean, reserved_micros bigint,
+  charged_micros bigint, settle_wait_us bigint, timeout_ms bigint, input_digest bytea, detail text
+) returns boolean language plpgsql immutable as $$
+begin
+  return
+    case status
+    when 'pending' then dispatch_nonce is null
+    when 'waiting' then dispatch_nonce is null and detail is not null
+    when 'dispatching' then dispatch_nonce is not null
+    when 'succeeded' then dispatch_nonce is null
+      or (receipt is not distinct from 'succeeded' and released)
+    when 'failed' then acted = 'no'
+    when 'blocked' then true
+    when 'unknown' then dispatch_nonce is not null and (
+      acted = 'unknown' or coalesce(receipt, 'unknown') <> 'unknown'
+      or coalesce(cause, '') in ('cost_unknown', 'receipt_unconfirmed'))
+    when 'timed_out' then dispatch_nonce is null or receipt is not distinct from 'not_started'
+    when 'skipped' then dispatch_nonce is null or receipt is not distinct from 'not_started'
+    when 'bypassed' then dispatch_nonce is null or receipt is not distinct from 'not_started'
+    else false end
+    and case receipt
+    when 'succeeded' then acted <> 'unknown'
+    when 'failed' then true
+    when 'not_started' then acted = 'no'
+    when 'unknown' then true
+    else receipt is null end
+    and acted in ('no', 'yes', 'unknown')
+    and (dispatch_nonce is not null or (receipt is null and acted = 'no' and reserved_micros = 0))
+    and dispatch_parts = case when dispatch_nonce is null then 0 else 8 end
+    and (contradiction is null
+      or (contradiction in ('succeeded', 'failed', 'not_started')
+        and receipt is not null and receipt <> 'unknown' and receipt <> contradiction))
+    and reserved_micros >= 0 and charged_micros >= 0
+    and coalesce(settle_wait_us, 0) >= 0 and coalesce(timeout_ms, 0) >= 0
+    and (input_digest is null or octet_length(input_digest) = 32)
+    and (detail is null or jsonb_typeof(detail::jsonb) = 'object');
+end
+$$;
+
 -- name: steps
 -- One row a step that anything was written about; the checks mirror the state machine. Half-empty
 -- pages as for runs: a step is written about three times.
@@ -145,50 +190,23 @@ create table steps (
   dispatched_at_us bigint,
   settle_at_us bigint,
   settle_epoch text,
-  settle_wait_us bigint check (settle_wait_us >= 0),
-  timeout_ms bigint check (timeout_ms >= 0),
-  input_digest bytea check (octet_length(input_digest) = 32),
+  settle_wait_us bigint,
+  timeout_ms bigint,
+  input_digest bytea,
   fence bigint,
   receipt text,
   contradiction text,
   released boolean not null,
-  reserved_micros bigint not null check (reserved_micros >= 0),
-  charged_micros bigint not null check (charged_micros >= 0),
-  detail text check (detail is null or jsonb_typeof(detail::jsonb) = 'object'),
+  reserved_micros bigint not null,
+  charged_micros bigint not null,
+  detail text,
   primary key (run_number, node),
-  constraint steps_status_fits check (
-    case status
-    when 'pending' then dispatch_nonce is null
-    when 'waiting' then dispatch_nonce is null and detail is not null
-    when 'dispatching' then dispatch_nonce is not null
-    when 'succeeded' then dispatch_nonce is null
-      or (receipt is not distinct from 'succeeded' and released)
-    when 'failed' then acted = 'no'
-    when 'blocked' then true
-    when 'unknown' then dispatch_nonce is not null and (
-      acted = 'unknown' or coalesce(receipt, 'unknown') <> 'unknown'
-      or coalesce(cause, '') in ('cost_unknown', 'receipt_unconfirmed'))
-    when 'timed_out' then dispatch_nonce is null or receipt is not distinct from 'not_started'
-    when 'skipped' then dispatch_nonce is null or receipt is not distinct from 'not_started'
-    when 'bypassed' then dispatch_nonce is null or receipt is not distinct from 'not_started'
-    else false end),
-  constraint steps_evidence_fits check (
-    case receipt
-    when 'succeeded' then acted <> 'unknown'
-    when 'failed' then true
-    when 'not_started' then acted = 'no'
-    when 'unknown' then true
-    else receipt is null end),
-  constraint steps_acted_is_a_word check (acted in ('no', 'yes', 'unknown')),
-  constraint steps_evidence_is_of_a_dispatch check (
-    dispatch_nonce is not null or (receipt is null and acted = 'no' and reserved_micros = 0)),
-  constraint steps_dispatch_is_whole check (
+  constraint steps_fit check (step_fits(
+    status, cause, acted, dispatch_nonce,
     num_nonnulls(dispatch_nonce, dispatched_at_us, settle_at_us, settle_epoch, settle_wait_us,
-      timeout_ms, input_digest, fence) in (0, 8)),
-  constraint steps_contradiction_is_of_known check (
-    contradiction is null
-    or (contradiction in ('succeeded', 'failed', 'not_started')
-      and receipt is not null and receipt <> 'unknown' and receipt <> contradiction))
+      timeout_ms, input_digest, fence),
+    receipt, contradiction, released, reserved_micros, charged_micros, settle_wait_us, timeout_ms,
+    input_digest, detail))
 ) with (fillfactor = 50);
 
 -- name: dispatches
