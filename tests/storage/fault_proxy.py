@@ -165,7 +165,7 @@ class _Link:
         self._server = await asyncio.open_connection(host, port)
         await self._begin()
         pumps = [asyncio.create_task(self._pump(side)) for side in ("client", "server")]
-        ended = asyncio.create_task(self._ended.wait())
+        ended = asyncio.create_task(self._until_ended())
         try:
             await asyncio.wait([*pumps, ended], return_when=asyncio.FIRST_COMPLETED)
             if self._in_black_hole:  # neither side hears of the other's end
@@ -233,6 +233,9 @@ class _Link:
                 await self._ready.wait()
         cut.happened.set()
         self.end(cut.how)
+
+    async def _until_ended(self) -> None:
+        await self._ended.wait()
 
     def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         assert self._server is not None, "begun after the connection to the server"

@@ -4,87 +4,52 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from hashlib import sha256
 
 import asyncpg
 import pytest
 
-from mayura.runtime.core.state import Acted, Receipt, StepStatus
+from mayura.runtime.core.state import Acted, Receipt, Run, Step, StepStatus
 from mayura.runtime.errors import Code, MayuraError
-from mayura.runtime.ports import OnceClaim, Refused, Store, Won
-from mayura.storage.postgres import PostgresStore, open_store
+from mayura.runtime.ports import Holder, OnceClaim, Refused, Won
+from mayura.storage.postgres import PostgresStore
 from mayura.storage.postgres_limits import Limits
 from tests.postgres_server import PostgresServer
-from tests.storage.places import SCOPE, PostgresPlace
 from tests.storage.runs import (
     NODE,
     SETTLE_WAIT_US,
     dispatch_of,
     loaded,
-    prepare,
     submitted,
     succeeded,
     won,
     write_of,
 )
+from tests.storage.sessions import (
+    carry_out,
+    locked,
+    opened,
+    until,
+    until_waiting,
+    watching,
+)
 
-SUBJECT = sha256(b"order o-1").digest()
 QUICK_LOCKS = Limits(lock_wait_s=0.2)
 
 
 @pytest.fixture
-def place(postgres_url: str) -> PostgresPlace:
-    return PostgresPlace(postgres_url)
-
-
-@pytest.fixture
 async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
-    store = await open_store(postgres_url, scope=SCOPE, environment="test")
-    await prepare(store)
-    yield store
-    await store.close()
+    async with opened(postgres_url) as store:
+        yield store
 
 
 @pytest.fixture
 async def watcher(postgres_url: str) -> AsyncIterator[asyncpg.Connection]:
     """A session that looks at the others."""
-    connection = await asyncpg.connect(postgres_url)
-    yield connection
-    await connection.close()
-
-
-@asynccontextmanager
-async def locked(url: str, run_id: str) -> AsyncIterator[asyncpg.Connection]:
-    """Somebody's transaction that holds a run's row until the block ends, and then commits."""
-    connection = await asyncpg.connect(url)
-    try:
-        async with connection.transaction():
-            await connection.execute(f"select from runs where run_id = '{run_id}' for update")
-            yield connection
-    finally:
-        await connection.close()
-
-
-async def until(watcher: asyncpg.Connection, question: str, *values: object) -> int:
-    """The first answer that is neither null nor false nor zero."""
-    while True:
-        await watcher.execute("select pg_stat_clear_snapshot()")
-        answer: int | None = await watcher.fetchval(question, *values)
-        if answer:
-            return answer
-        await asyncio.sleep(0.005)
-
-
-async def until_waiting(watcher: asyncpg.Connection, event: str) -> int:
-    """The process id of a session that waits for such an event, once there is one."""
-    return await until(
-        watcher,
-        "select pid from pg_stat_activity"
-        " where datname = current_database() and $1 in (wait_event_type, wait_event)",
-        event,
-    )
+    async with watching(postgres_url) as connection:
+        yield connection
 
 
 async def test_a_batch_passes_a_locked_run_by(
@@ -161,17 +126,17 @@ async def test_a_write_that_waited_through_another_write_is_lost(
 async def test_a_lock_that_is_held_too_long_is_waited_for_again(
     postgres_url: str, store: PostgresStore, watcher: asyncpg.Connection
 ) -> None:
-    quick = await open_store(postgres_url, scope=SCOPE, environment="test", limits=QUICK_LOCKS)
     run = await submitted(store)
-    async with locked(postgres_url, run.run_id):
-        writing = asyncio.create_task(quick.write(dispatch_of(run)))
-        await until(
-            watcher,
-            "select xact_rollback from pg_stat_database where datname = current_database()",
-        )
-        await until_waiting(watcher, "Lock")
-    assert isinstance(await writing, Won)
-    await quick.close()
+    async with opened(postgres_url, QUICK_LOCKS) as quick:
+        async with locked(postgres_url, run.run_id):
+            writing = asyncio.create_task(quick.write(dispatch_of(run)))
+            await until_waiting(watcher, "Lock")
+            await until(
+                watcher,
+                "select xact_rollback from pg_stat_database where datname = current_database()",
+            )
+            await until_waiting(watcher, "Lock")
+        assert isinstance(await writing, Won)
 
 
 async def test_a_write_that_an_operator_interrupts_is_sent_again(
@@ -190,101 +155,88 @@ async def test_a_write_that_an_operator_interrupts_is_sent_again(
 async def test_a_run_that_stays_locked_is_given_up_in_time(
     postgres_url: str, store: PostgresStore
 ) -> None:
-    limits = replace(QUICK_LOCKS, method_s=1.0)
-    quick = await open_store(postgres_url, scope=SCOPE, environment="test", limits=limits)
     run = await submitted(store)
     write = dispatch_of(run)
-    async with locked(postgres_url, run.run_id):
-        with pytest.raises(MayuraError) as given_up:
-            await quick.write(write)
-    assert given_up.value.code is Code.STORAGE_UNAVAILABLE
-    assert isinstance(await quick.write(write), Won)
-    await quick.close()
+    async with opened(postgres_url, replace(QUICK_LOCKS, method_s=1.0)) as quick:
+        async with locked(postgres_url, run.run_id):
+            with pytest.raises(MayuraError) as given_up:
+                await quick.write(write)
+        assert given_up.value.code is Code.STORAGE_UNAVAILABLE
+        assert isinstance(await quick.write(write), Won)
 
 
 async def test_a_role_that_commits_without_the_disk_may_not_dispatch(
-    place: PostgresPlace, store: PostgresStore
+    postgres_url: str, store: PostgresStore
 ) -> None:
     """G2: roles, databases and poolers override settings; the statement reads them back."""
     run = await submitted(store)
-    name = place.url.rpartition("/")[2]
-    await place.execute(f"alter role postgres in database {name} set synchronous_commit = off")
-    careless = await place.open()
-    answer = await careless.write(dispatch_of(run))
-    assert isinstance(answer, Refused)
-    assert answer.reason == "not_durable"
-    assert "synchronous_commit" in answer.remedy
-    assert await loaded(store, run.run_id) == run
-    await careless.close()
+    name = postgres_url.rpartition("/")[2]
+    await carry_out(
+        postgres_url, f"alter role postgres in database {name} set synchronous_commit = off"
+    )
+    async with opened(postgres_url) as careless:
+        answer = await careless.write(dispatch_of(run))
+        assert isinstance(answer, Refused)
+        assert answer.reason == "not_durable"
+        assert "synchronous_commit" in answer.remedy
+        assert await loaded(store, run.run_id) == run
 
 
-async def test_a_subject_raced_for_by_six_stores_has_one_holder(place: PostgresPlace) -> None:
+async def test_a_subject_raced_for_by_six_stores_has_one_holder(postgres_url: str) -> None:
     """G16."""
-    stores = [await place.open() for _ in range(6)]
-    await prepare(stores[0])
-    for round_ in range(10):
-        claim = OnceClaim(sha256(bytes([round_])).digest(), NODE)
-        runs = [await submitted(stores[0], f"o-{round_}-{number}") for number in range(12)]
-        answers = await asyncio.gather(
-            *(
-                stores[number % 6].write(dispatch_of(run, once=claim))
-                for number, run in enumerate(runs)
+    async with AsyncExitStack() as stack:
+        stores = [await stack.enter_async_context(opened(postgres_url)) for _ in range(6)]
+        for round_ in range(10):
+            claim = OnceClaim(sha256(bytes([round_])).digest(), NODE)
+            runs = [await submitted(stores[0], f"o-{round_}-{number}") for number in range(12)]
+            answers = await asyncio.gather(
+                *(
+                    stores[number % 6].write(dispatch_of(run, once=claim))
+                    for number, run in enumerate(runs)
+                )
             )
-        )
-        assert sum(isinstance(answer, Won) for answer in answers) == 1
-        assert answers.count(Refused("once")) == len(runs) - 1
-    for store in stores:
-        await store.close()
+            assert sum(isinstance(answer, Won) for answer in answers) == 1
+            assert answers.count(Refused("once")) == len(runs) - 1
+
+
+def refused(run: Run) -> Step:
+    """The step of a run whose tool decided not to act."""
+    return replace(
+        run.step(NODE), status=StepStatus.FAILED, receipt=Receipt.NOT_STARTED, acted=Acted.NO
+    )
 
 
 async def test_batches_that_take_and_release_each_others_subjects_do_not_deadlock(
-    place: PostgresPlace, watcher: asyncpg.Connection
+    postgres_url: str, store: PostgresStore, watcher: asyncpg.Connection
 ) -> None:
-    stores: list[Store] = [await place.open() for _ in range(2)]
-    await prepare(stores[0])
-    digests = [sha256(bytes([number])).digest() for number in range(6)]
-    for round_ in range(6):
-        held = []
-        for number, digest in enumerate(digests):
-            run = await submitted(stores[0], f"h-{round_}-{number}")
-            held.append(await won(stores[0], dispatch_of(run, once=OnceClaim(digest, NODE))))
-        writes = []
-        for number, run in enumerate(held):
-            refused = replace(
-                run.step(NODE),
-                status=StepStatus.FAILED,
-                receipt=Receipt.NOT_STARTED,
-                acted=Acted.NO,
+    subjects = [sha256(bytes([number])).digest() for number in range(6)]
+    async with opened(postgres_url) as other:
+        stores = (store, other)
+        for round_ in range(6):
+            writes = []
+            for number, subject in enumerate(subjects):
+                holder = await submitted(store, f"h-{round_}-{number}")
+                claim = OnceClaim(subject, NODE)
+                holder = await won(store, dispatch_of(holder, once=claim))
+                release = write_of(holder, {NODE: refused(holder)}, once_released=(subject,))
+                taker = await submitted(store, f"t-{round_}-{number}")
+                wanted = OnceClaim(subjects[(number + 3) % 6], NODE)
+                writes += [(number, release), (number, dispatch_of(taker, once=wanted))]
+            answers = await asyncio.gather(
+                *(stores[number % 2].write(write) for number, write in writes)
             )
-            writes.append(write_of(run, {NODE: refused}, once_released=(digests[number],)))
-            other = await submitted(stores[0], f"c-{round_}-{number}")
-            claim = OnceClaim(digests[(number + 3) % 6], NODE)
-            writes.append(dispatch_of(other, once=claim))
-        answers = await asyncio.gather(
-            *(stores[number // 2 % 2].write(write) for number, write in enumerate(writes))
-        )
-        assert all(isinstance(answer, Won) for answer in answers[::2])
-        for number, digest in enumerate(digests):
-            holder = await stores[1].once_holder(digest)
-            taker = writes[(number + 3) % 6 * 2 + 1]
-            answer = answers[(number + 3) % 6 * 2 + 1]
-            if isinstance(answer, Won):
-                assert holder is not None
-                assert holder.run_id == taker.before.run_id
-                step = (await loaded(stores[0], holder.run_id)).step(NODE)
-                done = replace(
-                    step, status=StepStatus.FAILED, receipt=Receipt.NOT_STARTED, acted=Acted.NO
-                )
-                run = await loaded(stores[0], holder.run_id)
-                await won(stores[0], write_of(run, {NODE: done}, once_released=(digest,)))
-            else:
-                assert holder is None
-    deadlocks = await watcher.fetchval(
-        "select deadlocks from pg_stat_database where datname = current_database()"
-    )
-    assert deadlocks == 0
-    for store in stores:
-        await store.close()
+            assert all(isinstance(answer, Won) for answer in answers[::2])
+            for (number, taking), answer in zip(writes[1::2], answers[1::2], strict=True):
+                subject = subjects[(number + 3) % 6]
+                standing = await store.once_holder(subject)
+                if isinstance(answer, Won):
+                    assert standing == Holder(taking.before.run_id, NODE)
+                    run = await loaded(store, taking.before.run_id)
+                    await won(store, write_of(run, {NODE: refused(run)}, once_released=(subject,)))
+                else:
+                    assert standing is None
+    deadlocks = "select deadlocks from pg_stat_database where datname = current_database()"
+    assert await watcher.fetchval(deadlocks) == 0
 
 
 async def test_a_cancelled_wait_for_the_standby_is_made_good_before_the_write_wins(
@@ -292,29 +244,24 @@ async def test_a_cancelled_wait_for_the_standby_is_made_good_before_the_write_wi
 ) -> None:
     """G2, G15: the reply came with a warning and is not believed until a later commit waited."""
     url = crashing_postgres.create_database("standby")
-    store = await open_store(url, scope=SCOPE)
-    await prepare(store)
-    run = await submitted(store)
-    watcher = await asyncpg.connect(url)
-    await watcher.execute("alter system set synchronous_standby_names = 'nobody'")
-    await watcher.execute("select pg_reload_conf()")
-    await until(watcher, "select current_setting('synchronous_standby_names') = 'nobody'")
-    write = dispatch_of(run)
-    writing = asyncio.create_task(store.write(write))
-    pid = await until_waiting(watcher, "SyncRep")
-    await watcher.execute(f"select pg_cancel_backend({pid})")
-    await until(
-        watcher,
-        "select pid from pg_stat_activity"
-        " where wait_event = 'SyncRep' and query like '%logical_emit_message%'",
-    )
-    assert len(await store.journal(run.run_id)) == 2, "it stands here"
-    assert not writing.done()
-    await watcher.execute("alter system reset synchronous_standby_names")
-    await watcher.execute("select pg_reload_conf()")
-    assert isinstance(await writing, Won)
-    await watcher.close()
-    await store.close()
+    async with opened(url) as store, watching(url) as watcher:
+        run = await submitted(store)
+        await watcher.execute("alter system set synchronous_standby_names = 'nobody'")
+        await watcher.execute("select pg_reload_conf()")
+        await until(watcher, "select current_setting('synchronous_standby_names') = 'nobody'")
+        writing = asyncio.create_task(store.write(dispatch_of(run)))
+        pid = await until_waiting(watcher, "SyncRep")
+        await watcher.execute(f"select pg_cancel_backend({pid})")
+        await until(
+            watcher,
+            "select pid from pg_stat_activity"
+            " where wait_event = 'SyncRep' and query like '%logical_emit_message%'",
+        )
+        assert len(await store.journal(run.run_id)) == 2, "it stands here"
+        assert not writing.done()
+        await watcher.execute("alter system reset synchronous_standby_names")
+        await watcher.execute("select pg_reload_conf()")
+        assert isinstance(await writing, Won)
 
 
 async def test_large_values_are_kept_byte_for_byte(store: PostgresStore) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from hashlib import sha256
 
-import asyncpg
 import pytest
 
 from mayura.runtime.ids import NodeId
 from mayura.runtime.ports import CallRef, OnceClaim, Refused, Won
-from mayura.storage.postgres import PostgresStore, open_store
+from mayura.storage.postgres import PostgresStore
 from tests import system_tools
 from tests.postgres_server import PostgresServer
-from tests.storage.places import SCOPE
 from tests.storage.pooler import Pooler
 from tests.storage.runs import (
     DEFINITION,
@@ -22,12 +21,12 @@ from tests.storage.runs import (
     POLICY,
     dispatch_of,
     loaded,
-    prepare,
     submitted,
     succeeded,
     won,
     write_of,
 )
+from tests.storage.sessions import carry_out, opened
 
 pytestmark = pytest.mark.needs("pgbouncer")
 
@@ -39,14 +38,20 @@ def pooler(postgres_server: PostgresServer) -> Iterator[Pooler]:
 
 
 @pytest.fixture
-async def stores(pooler: Pooler, empty_postgres_url: str) -> AsyncIterator[list[PostgresStore]]:
+async def stores(pooler: Pooler, postgres_url: str) -> AsyncIterator[list[PostgresStore]]:
     """Three processes' stores, which share two sessions."""
-    url = pooler.url(empty_postgres_url)
-    stores = [await open_store(url, scope=SCOPE, environment="test") for _ in range(3)]
-    await prepare(stores[0])
-    yield stores
-    for store in stores:
-        await store.close()
+    async with AsyncExitStack() as stack:
+        url = pooler.url(postgres_url)
+        yield [await stack.enter_async_context(opened(url)) for _ in range(3)]
+
+
+async def end_sessions(url: str) -> None:
+    """End the pooler's sessions with the database."""
+    await carry_out(
+        url,
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where datname = current_database() and pid <> pg_backend_pid()",
+    )
 
 
 async def test_runs_go_their_way(stores: list[PostgresStore]) -> None:
@@ -106,35 +111,25 @@ async def test_of_many_calls_for_a_subject_one_wins(stores: list[PostgresStore])
 
 
 async def test_a_role_that_commits_without_the_disk_may_not_dispatch(
-    stores: list[PostgresStore], empty_postgres_url: str
+    stores: list[PostgresStore], postgres_url: str
 ) -> None:
     """G2: read back by the statement, since the session is one that somebody else began."""
     run = await submitted(stores[0])
-    connection = await asyncpg.connect(empty_postgres_url)
-    name = await connection.fetchval("select current_database()")
-    await connection.execute(f"alter database {name} set synchronous_commit = off")
-    await connection.execute(
-        "select pg_terminate_backend(pid) from pg_stat_activity"
-        " where datname = current_database() and pid <> pg_backend_pid()"
-    )
-    await connection.close()
+    name = postgres_url.rpartition("/")[2]
+    await carry_out(postgres_url, f"alter database {name} set synchronous_commit = off")
+    await end_sessions(postgres_url)
     answer = await stores[0].write(dispatch_of(run))
     assert isinstance(answer, Refused)
     assert answer.reason == "not_durable"
 
 
 async def test_sessions_that_the_server_ended_are_replaced(
-    stores: list[PostgresStore], empty_postgres_url: str
+    stores: list[PostgresStore], postgres_url: str
 ) -> None:
     """Case D12."""
-    connection = await asyncpg.connect(empty_postgres_url)
     runs = [await submitted(stores[0], f"o-{number}") for number in range(6)]
-    await connection.execute(
-        "select pg_terminate_backend(pid) from pg_stat_activity"
-        " where datname = current_database() and pid <> pg_backend_pid()"
-    )
+    await end_sessions(postgres_url)
     answers = await asyncio.gather(*(stores[0].write(dispatch_of(run)) for run in runs))
     assert all(isinstance(answer, Won) for answer in answers)
     for run in runs:
         assert len(await stores[1].journal(run.run_id)) == 2
-    await connection.close()

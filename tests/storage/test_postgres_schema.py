@@ -15,6 +15,7 @@ from mayura.storage.postgres_schema import bring_up
 from mayura.storage.postgres_url import target_of
 from tests.postgres_server import PostgresServer
 from tests.storage.places import SCOPE
+from tests.storage.sessions import carry_out, watching
 
 MIGRATIONS = migrations_of("postgres")
 SCHEMA = schema_of("postgres")
@@ -24,14 +25,6 @@ def shape_of(server: PostgresServer, url: str) -> str:
     """Everything that the database's schema says."""
     dumped = server.run("pg_dump", "--schema-only", "--no-owner", "--dbname", url)
     return re.sub(r"(?m)^(--.*|\\(un)?restrict .*)$", "", dumped)
-
-
-async def carry_out(url: str, statement: str) -> None:
-    connection = await asyncpg.connect(url)
-    try:
-        await connection.execute(statement)
-    finally:
-        await connection.close()
 
 
 async def test_the_migrations_add_up_to_the_schema(
@@ -58,10 +51,9 @@ async def test_a_migration_that_fails_leaves_the_old_version_whole(postgres_url:
     target = target_of(postgres_url)
     with pytest.raises(MayuraError):
         await bring_up(target, Limits(), [*MIGRATIONS, broken])
-    connection = await asyncpg.connect(postgres_url)
-    assert await connection.fetchval("select schema_version from store") == MIGRATIONS[-1].number
-    assert await connection.fetchval("select to_regclass('extra')") is None
-    await connection.close()
+    async with watching(postgres_url) as watcher:
+        assert await watcher.fetchval("select schema_version from store") == MIGRATIONS[-1].number
+        assert await watcher.fetchval("select to_regclass('extra')") is None
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from mayura.runtime.core.state import Acted, Receipt, Run
 from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ids import NodeId
 from mayura.runtime.ports import Command, Refused, RunWrite, Won
-from mayura.storage.postgres import PostgresStore, open_store
+from mayura.storage.postgres import PostgresStore
 from mayura.storage.postgres_limits import Limits
 from tests.postgres_server import PostgresServer
 from tests.storage.fault_proxy import (
@@ -30,19 +30,18 @@ from tests.storage.fault_proxy import (
     Side,
     When,
 )
-from tests.storage.places import SCOPE, PostgresPlace
 from tests.storage.runs import (
     NODE,
     dispatch_of,
     dispatching,
     loaded,
-    prepare,
     submission,
     submitted,
     succeeded,
     won,
     write_of,
 )
+from tests.storage.sessions import carry_out, opened
 
 IMPATIENT = Limits(method_s=20.0, connect_s=2.0, send_s=0.5, lock_wait_s=0.4, statement_s=0.6)
 HOWS: tuple[How, ...] = ("fin", "rst", "black_hole")
@@ -68,10 +67,8 @@ async def proxy(postgres_server: PostgresServer) -> AsyncIterator[FaultProxy]:
 @pytest.fixture
 async def direct(postgres_url: str) -> AsyncIterator[PostgresStore]:
     """The store as another process has it, whose connections nobody cuts."""
-    store = await open_store(postgres_url, scope=SCOPE, environment="test")
-    await prepare(store)
-    yield store
-    await store.close()
+    async with opened(postgres_url) as store:
+        yield store
 
 
 @pytest.fixture
@@ -79,11 +76,8 @@ async def cut_off(
     proxy: FaultProxy, direct: PostgresStore, postgres_url: str
 ) -> AsyncIterator[PostgresStore]:
     """The store whose connections are cut."""
-    store = await open_store(
-        proxy.url(postgres_url), scope=SCOPE, environment="test", limits=IMPATIENT
-    )
-    yield store
-    await store.close()
+    async with opened(proxy.url(postgres_url), IMPATIENT) as store:
+        yield store
 
 
 Kind: TypeAlias = Callable[[PostgresStore, str], Awaitable[RunWrite]]
@@ -245,7 +239,7 @@ async def test_a_dispatch_that_was_not_committed_is_fenced_by_a_takeover(
     answering = asyncio.create_task(cut_off.write(write))
     await cut.happened.wait()
     proxy.hold_back()
-    await PostgresPlace(postgres_url).execute("update runs set claim_fence = claim_fence + 1")
+    await carry_out(postgres_url, "update runs set claim_fence = claim_fence + 1")
     proxy.admit()
     assert await answering == Refused("fenced")
 
@@ -253,23 +247,19 @@ async def test_a_dispatch_that_was_not_committed_is_fenced_by_a_takeover(
 async def test_what_was_given_up_may_be_sent_again_and_applies_once(
     proxy: FaultProxy, direct: PostgresStore, postgres_url: str
 ) -> None:
-    limits = replace(IMPATIENT, method_s=1.0)
-    store = await open_store(
-        proxy.url(postgres_url), scope=SCOPE, environment="test", limits=limits
-    )
     write = await dispatch(direct, "o-1")
-    cut = proxy.arm(Cut(write.nonce, AFTER_COMMIT, "black_hole"))
-    answering = asyncio.create_task(store.write(write))
-    await cut.happened.wait()
-    proxy.hold_back()
-    with pytest.raises(MayuraError) as given_up:
-        await answering
-    assert given_up.value.code is Code.STORAGE_UNAVAILABLE
-    proxy.admit()
-    answer = await store.write(write)
-    assert isinstance(answer, Won)
-    await assert_stored_once(direct, write, answer)
-    await store.close()
+    async with opened(proxy.url(postgres_url), replace(IMPATIENT, method_s=1.0)) as store:
+        cut = proxy.arm(Cut(write.nonce, AFTER_COMMIT, "black_hole"))
+        answering = asyncio.create_task(store.write(write))
+        await cut.happened.wait()
+        proxy.hold_back()
+        with pytest.raises(MayuraError) as given_up:
+            await answering
+        assert given_up.value.code is Code.STORAGE_UNAVAILABLE
+        proxy.admit()
+        answer = await store.write(write)
+        assert isinstance(answer, Won)
+        await assert_stored_once(direct, write, answer)
 
 
 async def test_while_one_write_is_unsure_others_are_not_held_up(
