@@ -160,7 +160,7 @@ class Group(Generic[Item, Answer]):
         self._batches += 1
         self._items += len(batch)
         self._largest = max(self._largest, len(batch))
-        outcomes: Sequence[Outcome[Answer] | Exception] = [_closed() for _ in batch]
+        outcomes: Sequence[Outcome[Answer] | Exception] | None = None
         try:
             said = await self._flush([queued.item for queued in batch])
             if len(said) != len(batch):
@@ -170,6 +170,8 @@ class Group(Generic[Item, Answer]):
             outcomes = [_copy_of(error) for _ in batch]
         finally:  # also when the flight is given up: nobody is left waiting
             self._lanes_free += 1
+            if outcomes is None:
+                outcomes = [_closed() for _ in batch]
             for queued, outcome in zip(batch, outcomes, strict=True):
                 if isinstance(outcome, asyncio.Future):
                     self._start(self._land_later(queued, outcome))
