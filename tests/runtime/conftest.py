@@ -45,11 +45,9 @@ async def world(empty_world: World) -> AsyncIterator[World]:
     LEDGER.clear()
     LEDGER.bind(asyncio.get_running_loop())
     yield empty_world
-    await empty_world.close()
+    await empty_world.end()
     check_ledger()
-    for scope in empty_world.scopes:
-        store = await empty_world.place.open(scope)
-        try:
-            await check_runs(store, await empty_world.place.run_ids())
-        finally:
-            await store.close()
+    run_ids = await empty_world.place.run_ids() if empty_world.stores else []
+    for store in {store.scope: store for store in empty_world.stores}.values():
+        await check_runs(store, run_ids)
+    await empty_world.close()

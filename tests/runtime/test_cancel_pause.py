@@ -310,15 +310,15 @@ async def test_commands_for_one_run_at_once_are_each_carried_out(world: World) -
     assert (await engine.run_until_settled(run.id)).status == "succeeded"
 
 
-@pytest.mark.parametrize("text", ["", "a\nb", "x" * 300, "\ud800"])
-async def test_who_and_under_which_id_are_short_lines(world: World, text: str) -> None:
+async def test_who_and_under_which_id_are_short_lines(world: World) -> None:
     """Case N8."""
     engine = await world.engine(TWO)
     run = await engine.submit(TWO, "o-1", key="o-1")
-    with refused(Code.INVALID_INPUT):
-        await engine.cancel(run.id, by=text)
-    with refused(Code.INVALID_INPUT):
-        await engine.cancel(run.id, by="ops", command_id=text)
+    for text in ("", "a\nb", "x" * 300, "\ud800"):
+        with refused(Code.INVALID_INPUT):
+            await engine.cancel(run.id, by=text)
+        with refused(Code.INVALID_INPUT):
+            await engine.cancel(run.id, by="ops", command_id=text)
     assert (await engine.inspect(run.id)).revision == 1
 
 

@@ -123,17 +123,21 @@ async def test_the_same_id_with_another_payload_or_a_second_signal_is_a_conflict
     assert (await engine.inspect(run_id)).output == 1200
 
 
-@pytest.mark.parametrize(
-    "payload",
-    [None, {}, {"amount_cents": 0}, {"amount_cents": "many"}, {"amount_cents": float("inf")}],
-)
 async def test_a_payload_that_does_not_fit_is_refused_and_the_step_keeps_waiting(
-    world: World, payload: JsonValue
+    world: World,
 ) -> None:
     engine = await world.engine(checkout)
     run_id = await waiting(engine)
-    with refused(Code.INVALID_INPUT):
-        await engine.signal(run_id, "payment.received", "p-1", payload)
+    payloads: list[JsonValue] = [
+        None,
+        {},
+        {"amount_cents": 0},
+        {"amount_cents": "many"},
+        {"amount_cents": float("inf")},
+    ]
+    for payload in payloads:
+        with refused(Code.INVALID_INPUT):
+            await engine.signal(run_id, "payment.received", "p-1", payload)
     assert steps_of(await engine.inspect(run_id))["paid"] == "waiting"
 
 
@@ -147,13 +151,13 @@ async def test_an_unknown_name_is_not_found_and_the_nearest_is_named(world: Worl
         await engine.signal(run_id, "paid", "p-1", PAID)  # the node's id is not its name
 
 
-@pytest.mark.parametrize("signal_id", ["", "x" * 129, "a\nb", "a\0", "\ud800"])
-async def test_a_signals_id_is_one_short_line(world: World, signal_id: str) -> None:
+async def test_a_signals_id_is_one_short_line(world: World) -> None:
     """Case N8."""
     engine = await world.engine(checkout)
     run_id = await waiting(engine)
-    with refused(Code.INVALID_INPUT):
-        await engine.signal(run_id, "payment.received", signal_id, PAID)
+    for signal_id in ("", "x" * 129, "a\nb", "a\0", "\ud800"):
+        with refused(Code.INVALID_INPUT):
+            await engine.signal(run_id, "payment.received", signal_id, PAID)
 
 
 @everywhere

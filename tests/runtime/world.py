@@ -178,8 +178,7 @@ class World:
     place: Place
     settable: Clock | None
     process: InFlight = field(default_factory=InFlight)
-    scopes: set[Scope] = field(default_factory=set)
-    _stores: list[Store] = field(default_factory=list)
+    stores: list[Store] = field(default_factory=list)
     engines: list[Engine] = field(default_factory=list)
 
     @property
@@ -196,8 +195,7 @@ class World:
     async def store(self, scope: Scope = Scope()) -> Store:  # noqa: B008 - frozen
         """The place as one more process opens it."""
         opened = await self.place.open(scope)
-        self.scopes.add(scope)
-        self._stores.append(opened)
+        self.stores.append(opened)
         return opened
 
     async def engine(
@@ -236,12 +234,14 @@ class World:
         """The process of `engine` dies where it stands: it writes nothing more."""
         await engine.drain(0)
 
-    async def close(self) -> None:
-        """End every process, then the stores."""
+    async def end(self) -> None:
+        """Every process dies; the stores stay open for a last look."""
         for engine in self.engines:
             await engine.drain(0)
-        for store in self._stores:
-            await store.close()
+
+    async def close(self) -> None:
+        """Close every store."""
+        await asyncio.gather(*(store.close() for store in self.stores))
 
 
 def steps_of(snapshot: Snapshot) -> dict[str, str]:
