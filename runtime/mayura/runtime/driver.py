@@ -103,8 +103,8 @@ class RunDriver:
 
     # --- the writer's follower --------------------------------------------------------------
 
-    async def advance(self, draft: Draft) -> None:
-        """Add to `draft` what follows from it; nothing here waits."""
+    def advance(self, draft: Draft) -> None:
+        """Add to `draft` what follows from it. Nothing else of this run moves meanwhile."""
         try:
             if draft.run.open:
                 self._follow(draft)

@@ -34,8 +34,8 @@ BACKOFF_S_MAX = 5.0
 class Follower(Protocol):
     """Whoever drives the run adds what follows from each change, in the same commit."""
 
-    async def advance(self, draft: Draft) -> None:
-        """Add decisions and admitted dispatches to `draft`."""
+    def advance(self, draft: Draft) -> None:
+        """Add decisions and admitted dispatches to `draft`. It waits for nothing."""
         ...
 
     def won(self, draft: Draft, write: RunWrite) -> None:
@@ -182,7 +182,7 @@ class RunWriter:
             draft, results = self._plan(intents)
             try:
                 if follower is not None:
-                    await follower.advance(draft)
+                    follower.advance(draft)
                 elif alone and draft.changed and draft.run.open:  # nobody says what follows
                     draft.apply(rest(draft.run, draft.now, due_now=True))
                 if not draft.changed:
