@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 NAMELESS = "It has steps that can start now."
+TWO_SWEEPS_US = 2_500_000
 AT_REST = (RunStatus.WAITING, RunStatus.PAUSED)
 
 
@@ -30,9 +31,10 @@ def without_reason(world: World) -> Iterator[str]:
             yield f"run {intended.key} was never submitted"
         elif run.open:
             said = why(world.definition(run), run, accepted=True)
-            if not _in_a_call(run, world.clock()) and (
-                run.status not in AT_REST or said == NAMELESS
-            ):
+            now = world.clock()
+            moved = now.wall_us - run.last_at_us < TWO_SWEEPS_US
+            rests = run.status in AT_REST and said != NAMELESS
+            if not rests and not moved and not _in_a_call(run, now):
                 yield f"run {run.key} is {run.status}: {said} (G13)"
 
 

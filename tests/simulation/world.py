@@ -38,8 +38,8 @@ START_US: Final = int(START.timestamp()) * 1_000_000
 QUIET_S: Final = TIMEOUT_S + MARGIN_S + 4.0
 ROUND_S: Final = 2.5
 ROUNDS_MAX: Final = 24
-AFTERMATH_S: Final = 4.0
-"""A body that insists on acting late has ended by then, and its receipt is stored."""
+AFTERMATH_S: Final = 7.5
+"""A body that insists on acting late has ended by then, and a receipt that waited is stored."""
 
 
 class Violation(Exception):
