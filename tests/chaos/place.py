@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import asyncpg
 
-from mayura.runtime import RunId, Scope, open_store
+from mayura.runtime import Code, MayuraError, RunId, Scope, open_store
 from mayura.runtime.ids import run_id_of
 from mayura.runtime.ports import Store
 from tests.chaos.gates import Gate
 from tests.chaos.ledger import Ledger
 
 SEED_VARIABLE = "MAYURA_CHAOS_SEED"
+OPENS_WITHIN_S = 30.0
+LOOK_AGAIN_S = 0.1
 
 
 def chosen_seed(test_file: str) -> tuple[int, str]:
@@ -52,8 +55,15 @@ class Place:
         return Gate(self.folder / f"gate-{name}")
 
     async def open(self) -> Store:
-        """A store with connections of its own."""
-        return await open_store(self.url)
+        """A store with connections of its own; a server that restarts meanwhile is waited for."""
+        give_up_at = time.monotonic() + OPENS_WITHIN_S
+        while True:
+            try:
+                return await open_store(self.url)
+            except MayuraError as error:
+                if error.code is not Code.STORAGE_UNAVAILABLE or time.monotonic() > give_up_at:
+                    raise
+            await asyncio.sleep(LOOK_AGAIN_S)
 
     def dispatch_records(self) -> int:
         """How many dispatch records there are, counted behind the store's back."""

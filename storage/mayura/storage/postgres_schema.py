@@ -48,7 +48,9 @@ async def bring_up(target: Target, limits: Limits, migrations: Sequence[Migratio
                 marks = SchemaMarks(migration.number, migration.writable_by)
                 await connection.execute(SQL[name], marks.version, marks.writable_by)
         return marks.version
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except MayuraError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the driver has errors of many families
         raise not_opened(error) from None
     finally:
         await _leave(connection)
@@ -119,5 +121,5 @@ async def _connect(target: Target, limits: Limits) -> asyncpg.Connection:
 async def _leave(connection: asyncpg.Connection) -> None:
     try:
         await connection.close(timeout=LEAVE_S_MAX)
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+    except Exception:  # noqa: BLE001 - the driver has errors of many families
         connection.terminate()
