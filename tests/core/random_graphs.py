@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from hypothesis import strategies as st
 
@@ -12,7 +12,6 @@ from mayura.runtime.core.definition import (
     Definition,
     FromInput,
     FromStep,
-    JsonValue,
     Node,
 )
 from mayura.runtime.core.reading import iso
@@ -40,10 +39,10 @@ KINDS: Final = (
     *("join", "timer", "signal", "fan_out"),
 )
 
-outputs: Final[st.SearchStrategy[JsonValue]] = st.sampled_from(
+outputs: Final[st.SearchStrategy[Any]] = st.sampled_from(
     [None, 1, {"go": True}, {"go": True}, {"go": False}, [1], WRONG]
 )
-inputs: Final[st.SearchStrategy[JsonValue]] = st.fixed_dictionaries(
+inputs: Final[st.SearchStrategy[Any]] = st.fixed_dictionaries(
     {
         "go": st.sampled_from([None, False, True, True, 0]),
         "items": st.sampled_from([None, [], [1], [1, 2], [1, 2, 3, 4], [None, WRONG]]),

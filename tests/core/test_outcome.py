@@ -132,14 +132,6 @@ def test_what_refuses_before_the_dispatch_blocks_and_nothing_is_dispatched(
         assert one.run.status is RunStatus.BLOCKED
 
 
-@pytest.mark.parametrize("effects", EFFECTS)
-def test_an_unconfirmed_receipt_means_unknown_never_failed(effects: Effects) -> None:
-    found = outcome.unconfirmed(spec(effects))
-    assert (found.status, found.cause) == (S.UNKNOWN, Cause.RECEIPT_UNCONFIRMED)
-    assert found.code is C.OUTCOME_UNKNOWN
-    assert found.acted is (A.UNKNOWN if effects in CHANGING else A.NO)
-
-
 @pytest.mark.parametrize("effects", CHANGING)
 @pytest.mark.parametrize("ending", ["returned", "refused", "raised", "timed_out", "cancelled"])
 @pytest.mark.parametrize("withheld", [None, *sorted(Code)])

@@ -176,8 +176,9 @@ Even = Annotated[int, AfterValidator(_even)]
 @workflow("shop.even", version="1")
 def even(flow: Flow, order: str) -> int:
     """A question and a signal, and what follows from both."""
-    asked = flow.human("ask", Even, prompt="How many?")
-    paid = flow.signal("paid", Even)
+    kind: Any = Even
+    asked = flow.human("ask", kind, prompt="How many?")
+    paid = flow.signal("paid", kind)
     flow.tool("act", ACT.on(order), after=[asked, paid])
     return asked.output
 

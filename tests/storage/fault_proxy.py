@@ -173,7 +173,7 @@ class _Link:
         finally:
             for task in (*pumps, ended):
                 task.cancel()
-            await asyncio.gather(*pumps, ended, return_exceptions=True)
+            await asyncio.wait([*pumps, ended])
 
     def end(self, how: How) -> None:
         """Close both connections so; a black hole leaves them open and swallows everything."""

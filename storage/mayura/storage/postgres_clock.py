@@ -18,12 +18,13 @@ def instant_of(at_us: int) -> Instant:
 class DatabaseClock:
     """The last good reading, carried on by this host's steady clock.
 
-    The guess is ahead of the database by no more than that reading's round trip, and never
-    behind it for want of one: it counts from before the question was sent.
+    The guess is behind the database by no more than that reading's round trip, and never ahead
+    of it: it counts from when the answer was there. What it decides (a call that is settled, a
+    request that lapses) may come a moment late, and never early (G9).
     """
 
     def __init__(self) -> None:
-        self._ahead_us = 0  #: the database's time minus ours, at most
+        self._ahead_us = 0  #: the database's time minus ours, at least
         self._round_trip_us = 0
         self._read_at_us: int | None = None
 
@@ -40,7 +41,7 @@ class DatabaseClock:
             age_us = now_us - self._read_at_us
             if round_trip_us > self._round_trip_us + age_us * DRIFT_US_PER_S // 1_000_000:
                 return
-        self._ahead_us = at_us - asked_at_us
+        self._ahead_us = at_us - now_us
         self._round_trip_us = round_trip_us
         self._read_at_us = now_us
 

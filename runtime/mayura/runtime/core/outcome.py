@@ -97,12 +97,6 @@ def withheld(spec: ToolSpec, code: Code) -> Outcome:
     return Outcome(StepStatus.BLOCKED, code, None, Acted.YES)
 
 
-def unconfirmed(spec: ToolSpec) -> Outcome:
-    """The step of a call whose receipt could not be confirmed (G4)."""
-    acted = Acted.NO if spec.changes_nothing else Acted.UNKNOWN
-    return Outcome(StepStatus.UNKNOWN, Code.OUTCOME_UNKNOWN, Cause.RECEIPT_UNCONFIRMED, acted)
-
-
 def abandoned(spec: ToolSpec, step: Step) -> tuple[Outcome, int | None]:
     """The step of a call that nobody has any more, and what it is charged (G9, G14)."""
     if step.contradiction is not None:
