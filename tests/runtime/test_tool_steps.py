@@ -9,7 +9,7 @@ from typing import Literal, cast, get_args
 
 import pytest
 
-from mayura.runtime import Code, Guard, Refusal, Snapshot, Tool
+from mayura.runtime import Code, Refusal, Snapshot, Tool
 from mayura.runtime.core.definition import Effects
 from tests.runtime.shop import (
     LEDGER,
@@ -23,7 +23,7 @@ from tests.runtime.shop import (
     reporting,
     two_steps,
 )
-from tests.runtime.world import World, everywhere, step_of, steps_of, until, until_step
+from tests.runtime.world import World, everywhere, step_of, steps_of
 
 COST = 10
 NOTHING: tuple[Effects, ...] = ("none", "read")
@@ -311,130 +311,3 @@ async def test_a_tools_words_go_to_the_local_log_with_run_and_call(
     assert vars(record)["call_id"] == f"{run.id}/step:act"
     assert "4711" not in record.getMessage()
     assert "4711" not in await world.place.dump()
-
-
-# --- guards -------------------------------------------------------------------------------------
-
-
-def guarded(boundary: Literal["input", "output"], guard: Guard, number: int) -> Tool[[str], str]:
-    name = f"shop.guarded.{number}"
-    if boundary == "input":
-        return acting(name, cost_micros=COST, input_guards=[guard])
-    return acting(name, cost_micros=COST, output_guards=[guard])
-
-
-async def _hang(value: object, about: object) -> bool:
-    await asyncio.Event().wait()
-    return True
-
-
-async def _cling(value: object, about: object) -> bool:
-    """Goes on, however often it is stopped."""
-    try:
-        await asyncio.Event().wait()
-    except asyncio.CancelledError:
-        await asyncio.Event().wait()
-    return True
-
-
-async def _yes(value: object, about: object) -> bool:
-    return True
-
-
-def _raise(error: BaseException) -> Guard:
-    def check(value: object, about: object) -> bool:
-        raise error
-
-    return Guard("raising", "1", check)
-
-
-GUARDS: list[tuple[str, Guard, Code | None]] = [
-    ("yes", Guard("yes", "1", lambda value, about: True), None),
-    ("async yes", Guard("yes", "1", _yes), None),
-    ("no", Guard("no", "1", lambda value, about: False), Code.GUARD_BLOCKED),
-    ("rewrites", Guard("other", "1", lambda value, about: "x"), Code.GUARD_BLOCKED),  # type: ignore[arg-type,return-value]
-    ("raises", _raise(ValueError("card 4711")), Code.GUARD_UNAVAILABLE),
-    ("exits", _raise(SystemExit(1)), Code.GUARD_UNAVAILABLE),
-    ("is cancelled", _raise(asyncio.CancelledError()), Code.GUARD_UNAVAILABLE),
-    ("hangs", Guard("hanging", "1", _hang), Code.GUARD_UNAVAILABLE),
-    ("clings", Guard("clinging", "1", _cling), Code.GUARD_UNAVAILABLE),
-]
-
-
-@pytest.mark.parametrize("boundary", ["input", "output"])
-async def test_a_guard_allows_or_blocks_and_fails_closed(
-    world: World, monkeypatch: pytest.MonkeyPatch, boundary: Literal["input", "output"]
-) -> None:
-    monkeypatch.setattr("mayura.runtime.guarding.GUARD_TIME_S_MAX", 0.02)
-    flows = {
-        what: one_step(guarded(boundary, guard, number), name=f"shop.g{number}")
-        for number, (what, guard, _) in enumerate(GUARDS)
-    }
-    engine = await world.engine(*flows.values(), policy=policy_for(*flows.values()))
-    for what, _, code in GUARDS:
-        run = await engine.submit(flows[what], "o-1", key=what)
-        seen = await engine.run_until_settled(run.id)
-        step = step_of(seen)
-        found = (what, str(step.status), step.code, step.acted, step.receipt)
-        if code is None:
-            assert found == (what, "succeeded", None, "yes", "succeeded")
-        elif boundary == "input":
-            assert found == (what, "blocked", code, "no", None)
-            assert seen.budget.spent_micros == 0
-        else:
-            # The effect happened, its output is withheld.
-            assert found == (what, "blocked", code, "yes", "succeeded")
-            assert seen.budget.spent_micros == COST
-            assert step_of(await engine.inspect(run.id, outputs=True)).output is None
-    allowed = sum(code is None for _, _, code in GUARDS)
-    assert len(LEDGER.entered) == (allowed if boundary == "input" else len(GUARDS))
-
-
-async def test_a_no_weighs_more_than_a_guard_that_did_not_answer(world: World) -> None:
-    no = Guard("no", "1", lambda value, about: False)
-    flow = one_step(acting(input_guards=[_raise(ValueError()), no]))
-    engine = await world.engine(flow)
-    run = await engine.submit(flow, "o-1", key="o-1")
-    assert step_of(await engine.run_until_settled(run.id)).code is Code.GUARD_BLOCKED
-
-
-async def test_a_guard_sees_the_stored_value_and_which_call_it_is_about(world: World) -> None:
-    seen: list[tuple[object, str, str]] = []
-
-    def look(value: object, about: object) -> bool:
-        seen.append(
-            (value, str(getattr(about, "call_id", "")), str(getattr(about, "boundary", "")))
-        )
-        return True
-
-    guard = Guard("looking", "1", look)
-    flow = one_step(acting(input_guards=[guard], output_guards=[guard]))
-    engine = await world.engine(flow)
-    run = await engine.submit(flow, "o-1", key="o-1")
-    await engine.run_until_settled(run.id)
-    call = f"{run.id}/step:act"
-    assert seen == [({"order": "o-1"}, call, "input"), ("act", call, "output")]
-
-
-async def test_a_slow_guard_holds_up_its_own_step_only(world: World) -> None:
-    """G3: what waits comes before the dispatch commit, and no sibling waits for it."""
-    asked, answer = asyncio.Event(), asyncio.Event()
-
-    async def slowly(value: object, about: object) -> bool:
-        asked.set()
-        await answer.wait()
-        return True
-
-    flow = two_steps(
-        acting("shop.quick"), acting("shop.slow", input_guards=[Guard("slow", "1", slowly)])
-    )
-    engine = await world.engine(flow)
-    run = await engine.submit(flow, "o-1", key="o-1")
-    driving = asyncio.create_task(engine.run_until_settled(run.id))
-    await until(asked)
-    await until_step(engine, run.id, "first", "succeeded")
-    seen = await engine.inspect(run.id)
-    assert steps_of(seen) == {"first": "succeeded", "then": "pending"}
-    assert seen.status == "running"
-    answer.set()
-    assert (await driving).status == "succeeded"

@@ -180,7 +180,8 @@ def even(flow: Flow, order: str) -> int:
     asked = flow.human("ask", kind, prompt="How many?")
     paid = flow.signal("paid", kind)
     flow.tool("act", ACT.on(order), after=[asked, paid])
-    return asked.output
+    answer: int = asked.output
+    return answer
 
 
 async def answered(engine: Engine, run_id: RunId, value: Any) -> None:  # noqa: ANN401
