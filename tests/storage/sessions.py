@@ -1,7 +1,4 @@
-"""Stores and connections that are closed however a test ends, and facts read from the database.
-
-A loop that is closed under an open connection may wait for it for ever.
-"""
+"""Stores and connections that are closed however a test ends, and facts from the database."""
 
 from __future__ import annotations
 

@@ -60,7 +60,9 @@ async def test_a_batch_passes_a_locked_run_by(
         writing = [asyncio.create_task(store.write(dispatch_of(run))) for run in runs]
         await until_waiting(watcher, "Lock")
         others = [task for number, task in enumerate(writing) if number != 2]
-        assert all(isinstance(answer, Won) for answer in await asyncio.gather(*others))
+        answers = await asyncio.gather(*others)
+        assert all(isinstance(answer, Won) for answer in answers)
+        assert len(set(answers)) == 1, "one commit"
         assert not writing[2].done()
     assert isinstance(await writing[2], Won)
     assert store.statistics().batches == 1

@@ -141,6 +141,19 @@ async def test_a_write_that_is_cut_off_applies_once_and_wins(
     await assert_stored_once(direct, write, answer)
 
 
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+async def test_a_write_that_is_cut_off_again_and_again_applies_once_and_wins(
+    proxy: FaultProxy, direct: PostgresStore, cut_off: PostgresStore, place: Place, how: How
+) -> None:
+    write = await dispatch(direct, "o-1")
+    cuts = [proxy.arm(Cut(write.nonce, where, how)) for where in (BEFORE_SENT, place, place)]
+    answer = await cut_off.write(write)
+    assert all(cut.happened.is_set() for cut in cuts)
+    assert isinstance(answer, Won)
+    await assert_stored_once(direct, write, answer)
+
+
 @pytest.mark.parametrize("how", ["fin", "rst"])
 @pytest.mark.parametrize("place", MESSAGES.values(), ids=MESSAGES)
 async def test_a_dispatch_cut_off_at_any_message_applies_once_and_wins(
