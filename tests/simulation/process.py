@@ -106,6 +106,11 @@ class SimulatedProcess:
         self._dies_at = self._freezes_at = None
         self.thaw()
 
+    @property
+    def full(self) -> bool:
+        """Whether a step waits for a slot here, which a body may hold long after its time."""
+        return self.engine is not None and self.engine._process.slots.statistics().waiting > 0
+
     # --- living -----------------------------------------------------------------------------
 
     def start(self) -> None:

@@ -25,6 +25,7 @@ AT_REST = (RunStatus.WAITING, RunStatus.PAUSED)
 
 def without_reason(world: World) -> Iterator[str]:
     """Runs that neither ended nor wait for something with a name, though nothing is in the way."""
+    full = any(process.full for process in world.processes)
     for intended in world.intended:
         run = world.stored(intended.run_id)
         if run is None:
@@ -34,7 +35,7 @@ def without_reason(world: World) -> Iterator[str]:
             now = world.clock()
             moved = now.wall_us - run.last_at_us < TWO_SWEEPS_US
             rests = run.status in AT_REST and said != NAMELESS
-            if not rests and not moved and not _in_a_call(run, now):
+            if not rests and not moved and not full and not _in_a_call(run, now):
                 yield f"run {run.key} is {run.status}: {said} (G13)"
 
 
