@@ -15,7 +15,7 @@ from tests.simulation.loop import OWNER, Fate
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-SWEEPS_MAX: Final = 3
+SWEEPS_MAX: Final = 12  # a sweep lasts as long as its longest call
 CLIENT_PATIENCE_S: Final = 6.0
 NOTHING_WRONG: Final = (Code.STORAGE_UNAVAILABLE,)
 
