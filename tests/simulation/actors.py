@@ -50,6 +50,7 @@ def intentions(rng: Random, start: datetime) -> list[Intended]:
         at = start + timedelta(seconds=rng.choice((0, 2, 6)))
         return Order(
             subject=rng.choice(("s-1", "s-1", f"s-{number}")),
+            other=rng.choice(("o-1", f"o-{number}")),
             amount=number,
             items=list(range(rng.choice((0, 1, 3, 3, 4)))),
             at=at,

@@ -25,6 +25,7 @@ class Order(BaseModel):
     """The input of every workflow."""
 
     subject: str
+    other: str
     amount: int
     items: list[int]
     at: datetime
@@ -120,7 +121,8 @@ def spread(flow: Flow, order: Order) -> list[int | None]:
 
 @workflow("sim.pays", version="1")
 def pays(flow: Flow, order: Order) -> int:
-    """Once for each subject, whatever run asks."""
+    """Once for each of two subjects, side by side, whatever run asks."""
+    flow.tool("too", pay.on(order.other))
     return flow.tool("pay", pay.on(order.subject)).output
 
 
