@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from mayura.runtime import Code, Engine, Flow, RunId, workflow
+from mayura.runtime import Code, Engine, Flow, Guard, RunId, workflow
 from mayura.runtime.ports import RunWrite
 from tests.runtime.meddling import meddled
 from tests.runtime.shop import (
@@ -220,6 +220,29 @@ async def test_a_paused_run_is_nobodys_to_advance(world: World) -> None:
     assert (await engine.inspect(run.id)).revision == revision
     await elsewhere.resume(run.id, by="ops")
     assert (await elsewhere.run_once()).advanced == (run.id,)
+
+
+async def test_a_run_that_is_paused_while_a_guard_is_asked_sleeps(world: World) -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def slowly(value: object, about: object) -> bool:
+        asked.set()
+        await answer.wait()
+        return True
+
+    guarded = one_step(acting(input_guards=[Guard("slow", "1", slowly)]))
+    engine, elsewhere = await world.engine(guarded), await world.elsewhere(guarded)
+    run = await engine.submit(guarded, "o-1", key="o-1")
+    driving = asyncio.create_task(engine.run_until_settled(run.id))
+    await until(asked)
+    await engine.pause(run.id, by="ops")
+    assert (await engine.inspect(run.id)).status == "paused"
+    assert await (await world.store()).due(10) == [], "nobody is woken for it"
+    answer.set()
+    assert (await driving).status == "paused"
+    assert not LEDGER.entered
+    await elsewhere.resume(run.id, by="ops")
+    assert (await elsewhere.run_until_settled(run.id)).status == "succeeded"
 
 
 async def test_pause_and_resume_are_idempotent(world: World) -> None:

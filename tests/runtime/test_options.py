@@ -156,7 +156,7 @@ async def test_the_margin_is_part_of_the_settle_deadline(world: World) -> None:
 async def test_a_key_is_one_short_line(world: World) -> None:
     """Case N8."""
     engine = await world.engine(FREE)
-    for key in ("", "a\nb", "a\0b", "\x1b[2J", "a\u2028b", "x" * 129, "\ud800"):
+    for key in ("", "a\nb", "a\0b", "\x1b[2J", "\x9b2J", "a\u2028b", "x" * 129, "\ud800"):
         with refused(Code.INVALID_INPUT):
             await engine.submit(FREE, "o-1", key=key)
         with refused(Code.INVALID_INPUT):

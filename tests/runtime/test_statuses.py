@@ -179,6 +179,7 @@ async def test_the_status_is_that_of_the_worst_step(world: World) -> None:
         run = await engine.submit(worst, "o-1", key=key)
         seen = await engine.run_until_settled(run.id)
         assert seen.status == expected
+        assert seen.acted == ("unknown" if expected == "outcome_unknown" else "yes")
         assert steps_of(seen)["fine"] == "succeeded", "siblings run to their end"
 
 
