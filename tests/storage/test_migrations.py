@@ -178,7 +178,7 @@ async def test_a_newer_store_is_used_as_long_as_it_allows_it(path: Path, url: st
 
 
 async def test_an_older_store_is_migrated_only_if_that_is_wanted(url: str) -> None:
-    with pytest.raises(MayuraError, match="mayura migrate") as refused:
+    with pytest.raises(MayuraError, match="migrate=True") as refused:
         await sqlite.open_store(url, migrate=False)
     assert refused.value.code is Code.INVALID_CONFIG
     await sqlite.migrate(url)

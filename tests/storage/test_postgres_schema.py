@@ -84,7 +84,7 @@ async def test_a_store_that_must_be_migrated_first_is_refused(empty_postgres_url
     with pytest.raises(MayuraError) as refused:
         await open_store(empty_postgres_url, scope=SCOPE, migrate=False)
     assert refused.value.code is Code.INVALID_CONFIG
-    assert "mayura migrate" in str(refused.value)
+    assert "migrate=True" in str(refused.value)
 
 
 async def test_somebody_elses_store_table_is_left_alone(empty_postgres_url: str) -> None:

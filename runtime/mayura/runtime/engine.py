@@ -191,7 +191,8 @@ class Engine(Operations, Inspection):
         """Drive up to `limit` runs that are due now, each until nothing is left to do.
 
         Where more are due, the next call goes on behind them: those that cannot go on here do not
-        keep the others from it.
+        keep the others from it. It returns when the last of its calls has ended; another
+        `run_once` beside it drives what has become due meanwhile.
         """
         advanced: list[RunId] = []
         not_loaded: list[RunId] = []
@@ -280,13 +281,12 @@ class Engine(Operations, Inspection):
         """Calls in hand learn within a second that another process cancelled their run."""
         while True:
             await asyncio.sleep(CANCEL_POLL_S)
-            busy = {d.writer.run_id: d for d in self._drivers.in_hand() if d.calls}
-            if not busy:
-                continue
             try:
-                cancelled = await self._store.cancelled(list(busy))
+                await self._tell_cancelled()
             except Exception as error:  # noqa: BLE001 - nobody would miss a watch that ended
                 _log.warning("cancelled runs could not be read", exc_info=error)
-                continue
-            for run_id in cancelled:
-                busy[run_id].calls.tell_cancelled()
+
+    async def _tell_cancelled(self) -> None:
+        busy = {d.writer.run_id: d for d in self._drivers.in_hand() if d.calls}
+        for run_id in await self._store.cancelled(list(busy)) if busy else ():
+            busy[run_id].calls.tell_cancelled()

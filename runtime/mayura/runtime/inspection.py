@@ -9,7 +9,7 @@ from typing import TypeVar
 from mayura.runtime.core import values
 from mayura.runtime.core.deadlines import due_us
 from mayura.runtime.core.definition import HumanNode, JsonValue, ToolNode
-from mayura.runtime.core.reading import Reading, bindings_of, payload_of, sources
+from mayura.runtime.core.reading import Reading, payload_of, read_by, sources
 from mayura.runtime.core.requests import approval_digest, input_digest
 from mayura.runtime.core.state import Approval, Cause, Instant, Question, Run, RunStatus, StepStatus
 from mayura.runtime.errors import Code, MayuraError
@@ -121,7 +121,7 @@ class Inspection:
         found = _open_request(run, now, node, Approval)
         asked = pinned.definition.index[NodeId(node)]
         assert isinstance(asked, ToolNode)
-        names = set(sources(pinned.definition, run, bindings_of(asked)))
+        names = set(sources(pinned.definition, run, read_by(asked)))
         reading = Reading(pinned.definition, run, await self._values(run_id, names))
         bound: dict[str, JsonValue] = {k: reading.resolve(b) for k, b in asked.inputs}
         workflow = pinned.workflow
@@ -147,7 +147,7 @@ class Inspection:
         found = _open_request(run, now, node, Question)
         asked = pinned.definition.index[NodeId(node)]
         assert isinstance(asked, HumanNode)
-        names = set(sources(pinned.definition, run, bindings_of(asked)))
+        names = set(sources(pinned.definition, run, read_by(asked)))
         reading = Reading(pinned.definition, run, await self._values(run_id, names))
         subject = asked.subject_digest
         due = found.deadline_us

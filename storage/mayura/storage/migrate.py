@@ -102,7 +102,7 @@ def require_current(migrations: Sequence[Migration], marks: SchemaMarks) -> None
         raise MayuraError(
             Code.INVALID_CONFIG,
             f"The store's schema has version {marks.version} and this release needs "
-            f"{migrations[-1].number}: run `mayura migrate`, or open it with migrate=True.",
+            f"{migrations[-1].number}: open it once with migrate=True.",
         )
 
 

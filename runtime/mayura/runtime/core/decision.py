@@ -29,7 +29,7 @@ from mayura.runtime.core.definition import (
     ToolNode,
 )
 from mayura.runtime.core.policy import Policy
-from mayura.runtime.core.reading import Reading, bindings_of, payload_of, sources
+from mayura.runtime.core.reading import Reading, payload_of, read_by, sources
 from mayura.runtime.core.requests import approval_digest, input_digest, question_digest
 from mayura.runtime.core.state import (
     TERMINAL_STEPS,
@@ -93,7 +93,7 @@ def wanted(definition: Definition, run: Run, nodes: Iterable[NodeId]) -> frozens
         node = definition.index[name]
         step = run.step(name)
         if step.status is StepStatus.PENDING and _standing(node, run) is _DONE:
-            names.update(sources(definition, run, bindings_of(node)))
+            names.update(sources(definition, run, read_by(node)))
         payload = payload_of(node)
         if payload is not None and _answered(step) and step.status not in TERMINAL_STEPS:
             names.add(payload)

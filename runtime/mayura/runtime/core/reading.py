@@ -17,9 +17,9 @@ from mayura.runtime.core.definition import (
     JsonValue,
     Node,
     SignalNode,
-    TimerNode,
     ToolNode,
 )
+from mayura.runtime.core.graph import bindings_of
 from mayura.runtime.core.state import Run, StepStatus, Timer
 from mayura.runtime.ids import NodeId, PayloadName
 
@@ -40,22 +40,9 @@ def payload_of(node: Node) -> PayloadName | None:
             return None
 
 
-def bindings_of(node: Node) -> Iterator[Binding]:
+def read_by(node: Node) -> Iterator[Binding]:
     """Every binding that deciding about this node may read."""
-    optional: tuple[Binding | None, ...] = (node.when,)
-    match node:
-        case ToolNode(inputs=inputs, fan_out=fan_out):
-            yield from (binding for _, binding in inputs)
-            optional = (node.when, fan_out.items if fan_out else None)
-        case HumanNode():
-            optional = (node.when, node.context, node.subject_digest, node.deadline)
-        case TimerNode(fire_at=fire_at):
-            yield fire_at
-        case SignalNode(deadline=deadline):
-            optional = (node.when, deadline)
-        case JoinNode():
-            pass
-    yield from (binding for binding in optional if binding is not None)
+    return (binding for _, binding in bindings_of(node))
 
 
 def sources(definition: Definition, run: Run, bindings: Iterable[Binding]) -> Iterator[PayloadName]:
