@@ -18,6 +18,8 @@ from contextvars import Context, ContextVar, copy_context
 from random import Random
 from typing import Any, Final, Literal, Protocol, TypeVar, TypeVarTuple, Unpack
 
+from anyio._backends._asyncio import _task_states
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 Fate = Literal["runs", "frozen", "dead"]
@@ -229,6 +231,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         assert coroutine is not None, "no task here runs eagerly"
         with contextlib.suppress(BaseException):
             coroutine.close()
+        _task_states.pop(task, None)  # it would keep a task that died in a task group for ever
 
 
 def _given(context: Context | None) -> Context:
