@@ -89,6 +89,24 @@ async def test_what_arrives_during_a_flight_forms_the_next_one() -> None:
     assert group.statistics() == GroupStatistics(batches=2, items=4, largest=3, queued=0)
 
 
+async def test_callers_whose_answers_came_together_fly_together_again() -> None:
+    batches: list[int] = []
+
+    async def flush(batch: Sequence[tuple[int, int]]) -> Sequence[Outcome[int]]:
+        batches.append(len(batch))
+        await asyncio.sleep(0)
+        return [number for _, number in batch]
+
+    group: Group[tuple[int, int], int] = Group(flush, lambda item: (item[0],))
+
+    async def caller(key: int) -> None:
+        for number in range(3):
+            await group.put((key, number))
+
+    await asyncio.gather(*map(caller, range(10)))
+    assert batches == [10, 10, 10]
+
+
 async def test_a_flight_is_no_larger_than_its_limit() -> None:
     gate = Gate()
     group = group_of(gate, batch_items_max=2)

@@ -177,6 +177,7 @@ class Group(Generic[Item, Answer]):
                     self._start(self._land_later(queued, outcome))
                 else:
                     self._land(queued, outcome)
+            self._launch_soon()  # after the answers: who is woken by them flies along
 
     async def _land_later(
         self, queued: _Queued[Item, Answer], later: asyncio.Future[Answer | MayuraError]
@@ -188,12 +189,12 @@ class Group(Generic[Item, Answer]):
             outcome = _copy_of(error)
         finally:
             self._land(queued, outcome)
+            self._launch_soon()
 
     def _land(self, queued: _Queued[Item, Answer], outcome: Answer | Exception) -> None:
         self._flying -= queued.keys
         if not queued.answer.done():  # done: the caller was cancelled and has gone
             queued.answer.set_result(outcome)
-        self._launch_soon()
 
 
 def write_keys(write: RunWrite) -> Iterable[Hashable]:
