@@ -148,13 +148,17 @@ async def test_only_a_person_that_the_verifier_knows_decides(world: World) -> No
     assert await steps_in(engine, run_id) == "waiting"
 
 
-@pytest.mark.parametrize("broken", ["raises", "says yes", "names nobody", "forges a line"])
+@pytest.mark.parametrize(
+    "broken", ["raises", "says yes", "names nobody", "forges a line", "knows it is unverified"]
+)
 async def test_a_verifier_that_does_not_verify_lets_nobody_in(world: World, broken: str) -> None:
     def verify(credential: str) -> Person | None:
         if broken == "raises":
             raise KeyError(credential)
         if broken == "says yes":
             return True  # type: ignore[return-value]
+        if broken == "knows it is unverified":
+            return Person(id="ada", verified=False)
         return Person(id="" if broken == "names nobody" else "ada\nroot")
 
     engine = await world.engine(ASKING, verify_human=verify)

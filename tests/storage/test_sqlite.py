@@ -70,7 +70,8 @@ def test_a_url_names_a_file(url: str, path: str) -> None:
     "url",
     [
         "sqlite://", "sqlite:///", "sqlite:///:memory:", "sqlite://shop.db", "sqlite:////var/",
-        "sqlite:///a.db?mode=ro", "sqlite:///a.db#x", "postgres:///a.db",
+        "sqlite:///a.db?mode=ro", "sqlite:///a.db#x", "postgres:///a.db", "sqlite:a.db",
+        "sqlite:/var/a.db",
     ],
 )  # fmt: skip
 def test_a_url_that_names_no_file_is_refused_with_the_two_shapes(url: str) -> None:

@@ -40,6 +40,8 @@ async def verified(
         raise _denied("the credential was not accepted") from error
     if not isinstance(person, Person):
         raise _denied("the credential was not accepted")
+    if not person.verified and not policy.unverified_people:
+        raise _denied("the person is unverified, and the run's policy takes no unverified people")
     check_text("a person's id", person.id, PERSON_CHARS_MAX)
     for what, said in (("issuer", person.issuer), ("method", person.method)):
         if said != "":

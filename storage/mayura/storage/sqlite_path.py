@@ -29,7 +29,8 @@ def path_of(url: str) -> Path:
     """The file that a URL names. INVALID_CONFIG with the two shapes where it names none."""
     parts = urlsplit(url)
     path = unquote(parts.path)
-    if parts.scheme != "sqlite" or parts.netloc or parts.query or parts.fragment:
+    rooted = url.startswith("sqlite://")  # else the first character of the name would be lost
+    if parts.scheme != "sqlite" or not rooted or parts.netloc or parts.query or parts.fragment:
         raise MayuraError(
             Code.INVALID_CONFIG, f"An embedded store's URL is {_SHAPES}, without host or options."
         )

@@ -21,6 +21,7 @@ from mayura.runtime.core.state import (
 from mayura.runtime.ids import NodeId, Nonce
 
 ABANDONED_MARGIN_MS = 60_000
+KEPT_WAKE_US_MIN = 1_000_000  #: a stored wake time nearer than this is not worth keeping
 LAST_CHECK_MARGIN_SHARE = 4  #: a dispatch older than margin / 4 is declined (G3)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -112,10 +113,12 @@ def kept_wake_us(stored_us: int | None, wanted_us: int | None, now: Instant) -> 
     """A stored wake time that is early enough is kept.
 
     Waking early finds nothing to do and costs one read; moving the time at every commit costs an
-    index entry each.
+    index entry each. A time that is about to come is moved: somebody would wake for nothing, and
+    `now` may be a moment behind the store's clock.
     """
     if stored_us is None or wanted_us is None:
         return wanted_us
     if wanted_us <= now.wall_us:
         return min(stored_us, wanted_us)
-    return stored_us if now.wall_us < stored_us <= wanted_us else wanted_us
+    still_far = now.wall_us + KEPT_WAKE_US_MIN < stored_us
+    return stored_us if still_far and stored_us <= wanted_us else wanted_us
