@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, Any
 
 import asyncpg
 import pytest
@@ -270,8 +270,9 @@ def secrets(flow: Flow, order: Order) -> str:
     flow.tool("withheld", WITHHELD.on(order.text))
     flow.tool("approved", ACT.on(order.text), approval=True)
     flow.tool("rejected", ACT.on(order.text), approval=True)
-    flow.signal("paid", Picky)
-    flow.human("corrected", Picky, prompt="SECRET prompt", context=order.text)
+    choosy: Any = Picky  # an annotated type, which only one of the two type checkers takes
+    flow.signal("paid", choosy)
+    flow.human("corrected", choosy, prompt="SECRET prompt", context=order.text)
     return flow.human("asked", str, prompt="Is it right?").output
 
 
