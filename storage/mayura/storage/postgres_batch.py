@@ -1,18 +1,22 @@
-"""A batch of transitions as the parameters of one statement, and its rows as answers."""
+"""A batch of transitions as the parameters of one statement, and its rows as answers.
+
+Rows travel as arrays of composite types: the driver looks at every element of an array before it
+encodes it, and at a row only once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 import asyncpg
 
+from mayura.runtime.core.state import Run, Step
+from mayura.runtime.ids import NodeId
 from mayura.runtime.ports import Refused, RunWrite, Won, WriteAnswer
 from mayura.storage.payloads import Codec
 from mayura.storage.postgres_clock import instant_of
-from mayura.storage.rows import RUN_CHANGES, STEP_COLUMNS, run_changes, step_values
-
-Column: TypeAlias = Sequence[object]
+from mayura.storage.rows import RUN_CHANGES, STEP_COLUMNS, Row, run_changes, step_values
 
 NOT_DURABLE: Final = Refused(
     "not_durable",
@@ -30,21 +34,18 @@ _WON_BEFORE: Final = "won before"
 
 _LAST_AT: Final = RUN_CHANGES.index("last_at_us")
 _NONCE: Final = STEP_COLUMNS.index("dispatch_nonce")
-_WRITE_FIELDS: Final = 6
-_STEP_FIELDS: Final = 2
 _STORED_AT: Final = 0  #: in place of a time that the database fills in
 
 
-class _Rows:
-    """The rows of a batch, by table; each names the place of its write."""
+class Batch:
+    """The rows of a batch, by the type they travel as; each names the place of its write."""
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
-        self.runs: list[Column] = []
-        self.claims: list[Column] = []
-        self.releases: list[Column] = []
-        self.steps: list[Column] = []
-        self.payloads: list[Column] = []
+        self.runs: list[Row] = []
+        self.subjects: list[Row] = []
+        self.steps: list[Row] = []
+        self.payloads: list[Row] = []
 
     def add(self, place: int, write: RunWrite) -> None:
         after, command, dispatches = write.after, write.command, write.dispatches
@@ -56,50 +57,43 @@ class _Rows:
                 write.entries,
                 None if command is None else command.command_id,
                 None if command is None else command.digest,
-                *run_changes(after, _STORED_AT),
+                *run_values(after),
             )
         )
         for node in write.touched:
             if node not in dispatches:
-                self.steps.append((place, False, *step_values(node, after.step(node))))
+                self.steps.append(_step_row(place, node, after.step(node), begins=False))
         for node in dispatches:
-            self.steps.append((place, True, *step_values(node, after.step(node))))
+            self.steps.append(_step_row(place, node, after.step(node), begins=True))
         codec = self._codec
         for name, body in write.payloads:
             self.payloads.append((place, name, codec.name, codec.key_id, codec.encode(body)))
         if write.once is not None:
-            self.claims.append((place, write.once.digest, write.once.node))
+            self.subjects.append((place, write.once.digest, write.once.node))
         for digest in write.once_released:
-            self.releases.append((place, digest))
+            self.subjects.append((place, digest, None))
 
 
-def write_parameters(
-    scope_id: int, codec: Codec, writes: Sequence[RunWrite], *, waits: bool, lock_wait_s: float
-) -> list[object]:
+def write_parameters(scope_id: int, codec: Codec, writes: Sequence[RunWrite]) -> list[object]:
     """The parameters of `write_runs_if_version`."""
-    rows = _Rows(codec)
+    batch = Batch(codec)
     for place, write in enumerate(writes, 1):
-        rows.add(place, write)
-    runs = columns_of(rows.runs, _WRITE_FIELDS + len(RUN_CHANGES))
-    del runs[_WRITE_FIELDS + _LAST_AT]
-    steps = columns_of(rows.steps, _STEP_FIELDS + len(STEP_COLUMNS))
-    nonces: Column = [_hex(nonce) for nonce in steps[_STEP_FIELDS + _NONCE]]
-    steps[_STEP_FIELDS + _NONCE] = nonces
-    return [
-        scope_id,
-        waits,
-        f"{int(lock_wait_s * 1000)}ms",
-        *runs,
-        *columns_of(rows.claims, 3),
-        *columns_of(rows.releases, 2),
-        *steps,
-        *columns_of(rows.payloads, 5),
-    ]
+        batch.add(place, write)
+    return [scope_id, batch.runs, batch.subjects, batch.steps, batch.payloads]
 
 
-def columns_of(rows: Sequence[Column], width: int) -> list[Column]:
-    """Rows as columns, `width` of them also where there is no row."""
-    return list(zip(*rows, strict=True)) if rows else [()] * width
+def run_values(run: Run) -> Row:
+    """What a transition or a submission says of the run's row, without the time of the commit."""
+    values = run_changes(run, _STORED_AT)
+    return values[:_LAST_AT] + values[_LAST_AT + 1 :]
+
+
+def _step_row(place: int, node: NodeId, step: Step, *, begins: bool) -> Row:
+    values = step_values(node, step)
+    nonce = values[_NONCE]
+    if isinstance(nonce, bytes):
+        return (place, begins, *values[:_NONCE], nonce.hex(), *values[_NONCE + 1 :])
+    return (place, begins, *values)
 
 
 def answers_of(rows: Sequence[asyncpg.Record]) -> list[WriteAnswer | None]:
@@ -119,7 +113,3 @@ def answers_of(rows: Sequence[asyncpg.Record]) -> list[WriteAnswer | None]:
 def won_before(rows: Sequence[asyncpg.Record]) -> bool:
     """Whether an earlier sending of one of these writes was committed."""
     return any(word == _WON_BEFORE for word, _ in rows)
-
-
-def _hex(nonce: object) -> str | None:
-    return nonce.hex() if isinstance(nonce, bytes) else None

@@ -29,12 +29,7 @@ from mayura.storage.payloads import Codec
 from mayura.storage.postgres_batch import answers_of, won_before, write_parameters
 from mayura.storage.postgres_clock import DatabaseClock
 from mayura.storage.postgres_errors import meaning_of, unavailable, violation
-from mayura.storage.postgres_limits import (
-    BATCH_LOCK_WAIT_S_MAX,
-    PAUSE_S_MAX,
-    PAUSE_S_MIN,
-    Limits,
-)
+from mayura.storage.postgres_limits import PAUSE_S_MAX, PAUSE_S_MIN, Limits
 from mayura.storage.postgres_sessions import SQL, Sessions
 
 Answer = TypeVar("Answer")
@@ -68,7 +63,7 @@ class Committer:
         """Answer each write now, or later where it has to go on alone."""
         deadline_s = asyncio.get_running_loop().time() + self._limits.method_s
         try:
-            answers = await self._send(self._batches, writes, waits=False)
+            answers = await self._send(self._batches, writes)
         except MayuraError:
             raise
         except Exception as error:  # noqa: BLE001 - in doubt, whatever it was
@@ -89,7 +84,9 @@ class Committer:
         lone = Lone(write.before.run_id, deadline_s, error)
 
         async def send() -> WriteAnswer | None:
-            (answer,) = await self._send(self._lone, [write], waits=True)
+            (answer,) = await self._send(self._lone, [write])
+            if answer is None:
+                await self._until_unlocked(write.before.run_id)
             changeable = isinstance(answer, Refused) and answer.reason in _CHANGEABLE
             if changeable and lone.unsure_within(self._limits.statement_s):
                 return None
@@ -97,13 +94,14 @@ class Committer:
 
         return await lone.until_answered(send)
 
+    async def _until_unlocked(self, run_id: RunId) -> None:
+        async with self._lone.one() as session:
+            await session.fetch(SQL["wait_for_run"], run_id)
+
     async def _send(
-        self, sessions: Sessions, writes: Sequence[RunWrite], *, waits: bool
+        self, sessions: Sessions, writes: Sequence[RunWrite]
     ) -> list[WriteAnswer | None]:
-        lock_wait_s = self._limits.lock_wait_s if waits else BATCH_LOCK_WAIT_S_MAX
-        values = write_parameters(
-            self._scope_id, self._codec, writes, waits=waits, lock_wait_s=lock_wait_s
-        )
+        values = write_parameters(self._scope_id, self._codec, writes)
         async with sessions.one() as session:
             asked_at_us = self._clock.local_us()
             rows = await session.fetch(SQL["write_runs_if_version"], *values)

@@ -12,13 +12,13 @@ from mayura.runtime.ids import Nonce, RunId
 from mayura.runtime.ports import Created, NewRun
 from mayura.storage.group_commit import Outcome
 from mayura.storage.payloads import Codec
-from mayura.storage.postgres_batch import Column, columns_of
+from mayura.storage.postgres_batch import run_values
 from mayura.storage.postgres_clock import DatabaseClock, instant_of
 from mayura.storage.postgres_commit import Lone
 from mayura.storage.postgres_limits import Limits
 from mayura.storage.postgres_reads import run_in
 from mayura.storage.postgres_sessions import SQL, Session, Sessions
-from mayura.storage.rows import RUN_CHANGES, as_created, run_changes
+from mayura.storage.rows import Row, as_created
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def create_parameters(
     scope_id: int, codec: Codec, submissions: Sequence[Submission]
 ) -> list[object]:
     """The parameters of `create_runs_if_new`."""
-    rows: list[Column] = []
+    rows: list[Row] = []
     for submission in submissions:
         new = submission.new
         run = new.run
@@ -120,12 +120,10 @@ def create_parameters(
                 *(run.run_id, run.key, run.requested_by, new.submission, run.salt),
                 *(run.definition, run.policy, submission.nonce.hex(), new.entries),
                 *(codec.name, codec.key_id, codec.encode(new.input)),
-                *run_changes(run, 0),
+                *run_values(run),
             )
         )
-    columns = columns_of(rows, len(rows[0]))
-    del columns[len(rows[0]) - len(RUN_CHANGES) + RUN_CHANGES.index("last_at_us")]
-    return [scope_id, *columns]
+    return [scope_id, rows]
 
 
 def _created(submission: Submission, at_us: int) -> Created:

@@ -22,9 +22,6 @@ CLOSE_S_MAX: Final = 1.0
 LEAVE_S_MAX: Final = 0.5
 """A session that is closed takes leave of the server for so long; then it is cut."""
 
-BATCH_LOCK_WAIT_S_MAX: Final = 1.0
-"""A batch waits for nobody's run, only for another's commit of the same `once` subject."""
-
 PAUSE_S_MIN: Final = 0.02
 PAUSE_S_MAX: Final = 1.0
 """Between two sendings of one operation; it doubles from the first to the last."""

@@ -286,3 +286,41 @@ create trigger journal_never_changes before update on journal
 -- A journal goes when its run is pruned, and not before.
 create trigger journal_stays before delete on journal
   for each row execute function refuse_delete_while_run_is_there();
+
+-- name: run_write
+-- One transition of a run on its way here; `fence` is null where it is no condition. A release that
+-- sends other columns brings a type of another name, and this one stays while older releases write.
+create type run_write as (
+  run_id uuid, fence bigint, nonce uuid, entries bytea, command_id text, command_digest bytea,
+  status text, version bigint, event_seq bigint, chain bytea, settled_at_us bigint,
+  settlement bigint, maximum_micros bigint, spent_micros bigint, reserved_micros bigint,
+  overrun_micros bigint, paused_at_us bigint, cancelled boolean, result_code text, wake_at_us bigint
+);
+
+-- name: step_write
+-- One step of the write at a place; a step that begins gets its times when it is committed.
+create type step_write as (
+  place bigint, begins boolean, node text, status text, code text, cause text, acted text,
+  output boolean, dispatch_nonce uuid, dispatched_at_us bigint, settle_at_us bigint,
+  settle_epoch text, settle_wait_us bigint, timeout_ms bigint, input_digest bytea, fence bigint,
+  receipt text, contradiction text, released boolean, reserved_micros bigint,
+  charged_micros bigint, detail text
+);
+
+-- name: payload_write
+-- One payload of the write at a place.
+create type payload_write as (place bigint, name text, codec text, key_id text, body bytea);
+
+-- name: subject_write
+-- One `once` subject that the write at a place takes for a node or, without a node, releases.
+create type subject_write as (place bigint, digest bytea, node text);
+
+-- name: submission
+-- One submission on its way here.
+create type submission as (
+  run_id uuid, key text, requested_by text, submission bytea, salt bytea, definition bytea,
+  policy bytea, nonce uuid, entries bytea, codec text, key_id text, body bytea, status text,
+  version bigint, event_seq bigint, chain bytea, settled_at_us bigint, settlement bigint,
+  maximum_micros bigint, spent_micros bigint, reserved_micros bigint, overrun_micros bigint,
+  paused_at_us bigint, cancelled boolean, result_code text, wake_at_us bigint
+);

@@ -1,58 +1,41 @@
 -- What changes runs. Each statement carries a batch and is a whole transaction: no lock is held
--- across a round trip, and it works behind a pooler. Arrays have one element a row; `place` is the
--- write's place in the batch, from 1.
+-- across a round trip, and it works behind a pooler. Rows travel as arrays of the types that the
+-- schema names for them; `place` is a write's place in the batch, from 1.
 
 -- name: write_runs_if_version
 -- The compare-and-set of a batch of transitions. What decides, in this order: the run's own row,
 -- locked in the order of run ids: its version and, for a dispatch, its fence and whether this
 -- session keeps what it commits (G2, G7, G8); the command, which nobody could write since without
 -- moving the version; the `once` subjects, in the order of their digests, by the arbiter of their
--- unique key (G16). Everything else follows the rows that the update returned. The clock is read
--- once, after all waiting, since settle deadlines count from it (G9). A locked run is skipped and
--- answered busy or, where the write is alone ($2), waited for; no lock is waited for longer than
--- $3.
-with session as materialized (
-  select set_config('lock_timeout', $3, true) as lock_timeout,
-    current_setting('synchronous_commit') <> 'off' and current_setting('fsync') = 'on' as durable
-), w as materialized (
-  select w.*, w.fence is null or session.durable as durable,
+-- unique key (G16). Everything else follows the rows that the update returned. A run that somebody
+-- has locked is skipped and answered busy. The clock is read once, after all waiting, since settle
+-- deadlines count from it (G9).
+with w as materialized (
+  select w.*,
+    w.fence is null or (
+      current_setting('synchronous_commit') <> 'off' and current_setting('fsync') = 'on'
+    ) as durable,
     w.command_id is not null and exists (
       select from commands c join runs r using (run_number)
       where r.run_id = w.run_id and c.command_id = w.command_id
     ) as commanded
-  from session cross join unnest(
-    $4::uuid[], $5::bigint[], $6::uuid[], $7::bytea[], $8::text[], $9::bytea[],
-    $10::text[], $11::bigint[], $12::bigint[], $13::bytea[], $14::bigint[], $15::bigint[],
-    $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::boolean[],
-    $22::text[], $23::bigint[]
-  ) with ordinality as w (
-    run_id, fence, nonce, entries, command_id, command_digest,
-    status, version, event_seq, chain, settled_at_us, settlement,
-    maximum_micros, spent_micros, reserved_micros, overrun_micros, paused_at_us, cancelled,
-    result_code, wake_at_us, place)
-), locked_now as materialized (
+  from unnest($2::run_write[]) with ordinality as w (
+    run_id, fence, nonce, entries, command_id, command_digest, status, version, event_seq, chain,
+    settled_at_us, settlement, maximum_micros, spent_micros, reserved_micros, overrun_micros,
+    paused_at_us, cancelled, result_code, wake_at_us, place)
+), locked as materialized (
   select w.*, r.run_number, r.event_seq + 1 as first_seq
   from w join runs r on r.run_id = w.run_id and r.version = w.version - 1
     and r.scope_id is not distinct from $1 and r.claim_fence = coalesce(w.fence, r.claim_fence)
-  where not $2 and w.durable and not w.commanded
+  where w.durable and not w.commanded
   order by w.run_id for update of r skip locked
-), locked_in_time as materialized (
-  select w.*, r.run_number, r.event_seq + 1 as first_seq
-  from w join runs r on r.run_id = w.run_id and r.version = w.version - 1
-    and r.scope_id is not distinct from $1 and r.claim_fence = coalesce(w.fence, r.claim_fence)
-  where $2 and w.durable and not w.commanded
-  order by w.run_id for update of r
-), locked as (
-  select * from locked_now union all select * from locked_in_time
 ), subject as materialized (
-  select o.digest, locked.place, locked.run_id, o.node, false as released
-  from unnest($24::bigint[], $25::bytea[], $26::text[]) as o (place, digest, node)
-  join locked using (place)
-  union all
-  select o.digest, null, held.run_id, held.node, true
-  from unnest($27::bigint[], $28::bytea[]) as o (place, digest)
-  join locked using (place)
-  join once held on held.scope_id = $1 and held.digest = o.digest and held.run_id = locked.run_id
+  select s.digest, locked.place, locked.run_id, coalesce(s.node, held.node) as node,
+    s.node is null as released
+  from unnest($3::subject_write[]) s join locked using (place)
+  left join once held on s.node is null
+    and held.scope_id = $1 and held.digest = s.digest and held.run_id = locked.run_id
+  where s.node is not null or held.node is not null
 ), settled_subject as (
   insert into once as held (scope_id, digest, run_id, node, released)
   select $1, digest, run_id, node, released from subject order by digest
@@ -61,39 +44,28 @@ with session as materialized (
   where held.released <> excluded.released
     and (held.released or held.run_id = excluded.run_id)
   returning digest
-), granted as materialized (
-  select locked.* from locked
-  where not exists (
-    select from subject
-    where subject.place = locked.place
-      and subject.digest not in (select digest from settled_subject))
 ), commit as materialized (
   select (extract(epoch from clock_timestamp()) * 1000000)::bigint as at_us
-  from (select count(*) from granted) as waited
+  from (select count(*) from locked) as waited_for_runs
+  cross join (select count(*) from settled_subject) as waited_for_subjects
 ), won as (
   update runs r set
-    status = g.status, version = g.version, event_seq = g.event_seq, chain = g.chain,
-    last_at_us = commit.at_us, settled_at_us = g.settled_at_us, settlement = g.settlement,
-    maximum_micros = g.maximum_micros, spent_micros = g.spent_micros,
-    reserved_micros = g.reserved_micros, overrun_micros = g.overrun_micros,
-    paused_at_us = g.paused_at_us, cancelled = g.cancelled, result_code = g.result_code,
-    wake_at_us = g.wake_at_us
-  from commit cross join granted g where r.run_number = g.run_number
-  returning g.place, r.run_number, r.version, r.chain, r.last_at_us as at_us, g.first_seq, g.nonce,
-    g.entries, g.command_id, g.command_digest
+    status = w.status, version = w.version, event_seq = w.event_seq, chain = w.chain,
+    last_at_us = commit.at_us, settled_at_us = w.settled_at_us, settlement = w.settlement,
+    maximum_micros = w.maximum_micros, spent_micros = w.spent_micros,
+    reserved_micros = w.reserved_micros, overrun_micros = w.overrun_micros,
+    paused_at_us = w.paused_at_us, cancelled = w.cancelled, result_code = w.result_code,
+    wake_at_us = w.wake_at_us
+  from commit cross join locked w
+  where r.run_number = w.run_number and not exists (
+    select from subject
+    where subject.place = w.place and not subject.released
+      and subject.digest not in (select digest from settled_subject))
+  returning w.place, r.run_number, r.version, r.chain, r.last_at_us as at_us, w.first_seq, w.nonce,
+    w.entries, w.command_id, w.command_digest
 ), step as materialized (
   select won.run_number, won.at_us, s.*
-  from unnest(
-    $29::bigint[], $30::boolean[], $31::text[], $32::text[], $33::text[], $34::text[],
-    $35::text[], $36::boolean[], $37::uuid[], $38::bigint[], $39::bigint[], $40::text[],
-    $41::bigint[], $42::bigint[], $43::bytea[], $44::bigint[], $45::text[], $46::text[],
-    $47::boolean[], $48::bigint[], $49::bigint[], $50::text[]
-  ) as s (
-    place, begins, node, status, code, cause,
-    acted, output, dispatch_nonce, dispatched_at_us, settle_at_us, settle_epoch,
-    settle_wait_us, timeout_ms, input_digest, fence, receipt, contradiction,
-    released, reserved_micros, charged_micros, detail)
-  join won using (place)
+  from unnest($4::step_write[]) s join won using (place)
 ), put_step as (
   insert into steps (
     run_number, node, status, code, cause, acted, output, dispatch_nonce, dispatched_at_us,
@@ -121,9 +93,7 @@ with session as materialized (
 ), put_payload as (
   insert into payloads (run_number, name, codec, key_id, body)
   select won.run_number, y.name, y.codec, y.key_id, y.body
-  from unnest($51::bigint[], $52::text[], $53::text[], $54::text[], $55::bytea[])
-    as y (place, name, codec, key_id, body)
-  join won using (place)
+  from unnest($5::payload_write[]) y join won using (place)
   on conflict (run_number, name) do update set
     codec = excluded.codec, key_id = excluded.key_id, body = excluded.body
 ), insert_command as (
@@ -157,22 +127,19 @@ select
 from w left join won using (place)
 order by w.place;
 
+-- name: wait_for_run
+-- Nothing, once nobody holds the run's row any more.
+select from runs where run_id = $1 for share;
+
 -- name: create_runs_if_new
 -- A batch of submissions: each makes its run, unless its key has one or its definition or policy
 -- is not stored. A run is due from the moment it is there.
 with commit as materialized (
   select (extract(epoch from clock_timestamp()) * 1000000)::bigint as at_us
 ), n as materialized (
-  select n.* from unnest(
-    $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[],
-    $9::uuid[], $10::bytea[], $11::text[], $12::text[], $13::bytea[], $14::text[],
-    $15::bigint[], $16::bigint[], $17::bytea[], $18::bigint[], $19::bigint[], $20::bigint[],
-    $21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[], $25::boolean[], $26::text[],
-    $27::bigint[]
-  ) with ordinality as n (
-    run_id, key, requested_by, submission, salt, definition, policy,
-    nonce, entries, codec, key_id, body, status,
-    version, event_seq, chain, settled_at_us, settlement, maximum_micros,
+  select n.* from unnest($2::submission[]) with ordinality as n (
+    run_id, key, requested_by, submission, salt, definition, policy, nonce, entries, codec, key_id,
+    body, status, version, event_seq, chain, settled_at_us, settlement, maximum_micros,
     spent_micros, reserved_micros, overrun_micros, paused_at_us, cancelled, result_code,
     wake_at_us, place)
 ), made as (
