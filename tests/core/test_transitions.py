@@ -127,6 +127,12 @@ OF_CALLS: Final = {
         replace(HELD, status=S.BLOCKED, code=Code.GUARD_BLOCKED),
         events=(event("step.blocked", code="GUARD_BLOCKED", acted="yes"),),
     ),
+    "end with more than the receipt knew": Case(
+        t.Complete(NODE, NONCE, S.BLOCKED, Code.GUARD_BLOCKED, None, A.YES),
+        CALLED,
+        replace(CALLED, status=S.BLOCKED, code=Code.GUARD_BLOCKED, acted=A.YES),
+        events=(event("step.blocked", code="GUARD_BLOCKED", acted="yes"),),
+    ),
     "decline": Case(
         t.Decline(NODE, NONCE, Code.TIMEOUT),
         CALLED,
