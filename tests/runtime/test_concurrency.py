@@ -88,9 +88,10 @@ class Busy:
 # --- many runs ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("empty_world", ["memory"], indirect=True)
 async def test_five_hundred_runs_finish_with_four_slots_and_two_threads(world: World) -> None:
     """Case D10: more runs than slots, tools of both kinds; starting up waits for none of them."""
-    runs = 500 if world.is_fast else 60
+    runs = 500
     all_calls, threads = Busy(), Busy()
 
     async def on_loop(call: Call) -> str:

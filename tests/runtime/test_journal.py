@@ -165,6 +165,7 @@ DAMAGE: dict[str, tuple[Damage, int]] = {
 }
 
 
+@pytest.mark.parametrize("empty_world", ["memory"], indirect=True)
 @pytest.mark.parametrize("damage", DAMAGE)
 async def test_whoever_changes_the_journal_is_found_out(world: World, damage: str) -> None:
     """And the version is named, from which on nothing follows any more."""

@@ -99,6 +99,7 @@ DIFFERENT: dict[str, tuple[Callable[[LastCheck], LastCheck | None], Code]] = {
 }
 
 
+@pytest.mark.parametrize("empty_world", ["memory"], indirect=True)
 @pytest.mark.parametrize("what", DIFFERENT)
 async def test_a_call_whose_stored_record_differs_is_declined(world: World, what: str) -> None:
     alter, code = DIFFERENT[what]

@@ -155,6 +155,7 @@ EDITS: dict[str, tuple[Callable[[], Workflow[str, str]], str]] = {
 }
 
 
+@pytest.mark.parametrize("empty_world", ["memory"], indirect=True)
 @pytest.mark.parametrize("edit", EDITS)
 async def test_an_edited_definition_under_the_same_version_is_named_with_the_place(
     world: World, edit: str

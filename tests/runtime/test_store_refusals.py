@@ -24,7 +24,15 @@ from tests.runtime.trouble import (
     kinds_of,
     violation,
 )
-from tests.runtime.world import World, everywhere, refused, step_of, steps_of, until
+from tests.runtime.world import (
+    World,
+    everywhere,
+    refused,
+    slots_of,
+    step_of,
+    steps_of,
+    until,
+)
 
 COST = 10
 ACT = acting(cost_micros=COST)
@@ -159,6 +167,28 @@ async def test_a_refused_dispatch_frees_what_it_took(world: World) -> None:
     assert (await engine.run_until_settled(good.id)).status == "succeeded"
     store.answers = lambda write: None
     assert (await engine.run_until_settled(bad.id)).status == "succeeded"
+
+
+async def test_a_dispatch_that_fell_with_its_commit_frees_what_it_took_and_is_made_again(
+    world: World,
+) -> None:
+    flow = two_steps(acting("shop.first"), acting("shop.then", concurrency=1))
+    store = Between(await world.store())
+    refusals = 0
+
+    def refuse_once(write: RunWrite) -> WriteAnswer | None:
+        nonlocal refusals
+        if refusals == 0 and {"dispatch", "completion"} <= kinds_of(write):
+            refusals += 1
+            raise violation()
+        return None
+
+    store.answers = refuse_once
+    engine = await world.engine(flow, store=store)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    assert (await engine.run_until_settled(run.id)).status == "succeeded"
+    assert (refusals, len(world.process)) == (1, 0)
+    assert slots_of(engine).statistics().calls == 0
 
 
 async def test_a_completion_that_the_store_refuses_leaves_the_step_to_its_deadline(

@@ -227,6 +227,7 @@ async def test_a_recorded_value_that_the_code_refuses_fails_its_step(
     assert not LEDGER.entered
 
 
+@pytest.mark.parametrize("empty_world", ["memory"], indirect=True)
 @pytest.mark.parametrize("value", ["two", 2.5, None, {"n": 2}])
 @pytest.mark.parametrize("node", WAYS)
 async def test_a_value_that_the_stored_schema_refuses_is_not_recorded(
