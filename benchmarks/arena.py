@@ -143,7 +143,11 @@ def hold_rounds(
     for workload in workloads:
         for number in range(1, rounds + 1):
             for contender in contenders:
-                figures = ground.hold(contender, workload, quick=quick)
+                try:
+                    figures = ground.hold(contender, workload, quick=quick)
+                except ContestFailed as failure:  # a loaded machine may lose a connection, once
+                    tell(f"{failure}\n{contender.title} is measured once more")
+                    figures = ground.hold(contender, workload, quick=quick)
                 found[workload.name][contender.name].append(figures)
                 tell(
                     f"{workload.name} round {number}/{rounds}: {contender.title} on "
