@@ -13,6 +13,7 @@ from typing import Final
 from mayura.runtime.core import decision, outcome, values
 from mayura.runtime.core import transitions as t
 from mayura.runtime.core.budget import affordable
+from mayura.runtime.core.call_key import call_key
 from mayura.runtime.core.deadlines import settle_wait_us
 from mayura.runtime.core.decision import Ready, View
 from mayura.runtime.core.definition import Definition, JsonValue, ToolNode
@@ -304,7 +305,8 @@ def begin_of(
         fence=run.fence,
     )
     acted = Acted.NO if node.tool.changes_nothing else Acted.UNKNOWN
-    return t.Begin(node.id, dispatch, node.tool.cost_micros, call_id_of(run.run_id, node.id), acted)
+    call_id, key = call_id_of(run.run_id, node.id), call_key(run.run_id, node.id, None)
+    return t.Begin(node.id, dispatch, node.tool.cost_micros, call_id, key, acted)
 
 
 def completion(node: NodeId, nonce: Nonce, result: Outcome) -> t.Complete:

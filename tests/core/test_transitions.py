@@ -42,13 +42,17 @@ OF_CALLS: Final = {
         BEGIN,
         after=CALLED,
         changes={"reserved_micros": 30},
-        events=(event("step.dispatching", call=BEGIN.call_id, nonce="01" * 16, reserved=30),),
+        events=(
+            event(
+                "step.dispatching", call=BEGIN.call_id, key=BEGIN.key, nonce="01" * 16, reserved=30
+            ),
+        ),
     ),
     "dispatch of a free call keeps the approval": Case(
         FREE,
         Step(detail=APPROVAL),
         replace(CALLED, detail=APPROVAL, reserved_micros=0),
-        events=(event("step.dispatching", call=BEGIN.call_id, nonce="01" * 16),),
+        events=(event("step.dispatching", call=BEGIN.call_id, key=BEGIN.key, nonce="01" * 16),),
     ),
     "receipt": Case(
         t.RecordReceipt(NODE, NONCE, R.SUCCEEDED, A.YES, None, 12, True),

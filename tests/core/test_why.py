@@ -10,6 +10,7 @@ from mayura.runtime.core.definition import Constant, FromInput, Node
 from mayura.runtime.core.reading import iso
 from mayura.runtime.core.why import why
 from mayura.runtime.errors import Code
+from mayura.runtime.ids import NodeId
 from tests.core.drive import SECOND_US, START, Drive
 from tests.core.graphs import WRONG, human, signal, timer, tool, workflow
 
@@ -107,6 +108,16 @@ def test_an_unknown_step_comes_first_also_in_a_cancelled_run() -> None:
     run.cancel()
     run.end("c", "raised")
     assert said(run) == ("Nobody can know whether 'b', 'c' acted: look it up in the other system.")
+
+
+def test_who_looks_up_an_unknown_step_is_told_under_which_key() -> None:
+    run = started(tool("a"), tool("b"))
+    run.end("a", "raised")
+    run.end("b", "raised")
+    keys = {NodeId("a"): "1f", NodeId("b"): "2e"}
+    assert why(run.definition, run.run, accepted=True, keys=keys) == (
+        "Nobody can know whether 'a', 'b' acted: ask the provider about key 1f ('a'), key 2e ('b')."
+    )
 
 
 def test_a_failed_step_is_named_with_its_code() -> None:

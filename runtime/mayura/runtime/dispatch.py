@@ -109,7 +109,7 @@ def write_ahead(
         fence=draft.run.fence,
     )
     acted = Acted.NO if node.tool.changes_nothing else Acted.UNKNOWN
-    begin = t.Begin(node.id, dispatch, node.tool.cost_micros, call.call_id, acted)
+    begin = t.Begin(node.id, dispatch, node.tool.cost_micros, call.call_id, call.key, acted)
     draft.begin(begin, None if once is None else OnceClaim(once, node.id))
     return nonce
 

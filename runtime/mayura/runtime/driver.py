@@ -18,6 +18,7 @@ from mayura.runtime.calls import Calls
 from mayura.runtime.core import decision, values
 from mayura.runtime.core import transitions as t
 from mayura.runtime.core.budget import affordable
+from mayura.runtime.core.call_key import call_key, once_subject
 from mayura.runtime.core.deadlines import due_steps
 from mayura.runtime.core.decision import Ready, View
 from mayura.runtime.core.definition import JsonValue
@@ -255,7 +256,7 @@ class RunDriver:
             draft.apply(t.Block(node.id, Code.BUDGET_EXCEEDED))  # a sibling took it just now
             self._reach(node.id)
             return "go"
-        once = self._process.once_digest(node, ready.input)
+        once = once_subject(self._process.store.once_key, node.tool, ready.input)
         call = self._new_call(ready, draft, once)
         verdict = self._admission.admit(ready, tool, call, once, draft)
         if isinstance(verdict, t.Block):
@@ -274,7 +275,7 @@ class RunDriver:
         return Call(
             run_id=run_id,
             call_id=call_id_of(run_id, node.id),
-            key=self._process.call_key(run_id, node, once),
+            key=call_key(run_id, node.id, once),
             scope=self._process.store.scope,
             cost_micros=node.tool.cost_micros,
             deadline_us=draft.now.wall_us + node.tool.timeout_ms * 1_000,

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TypeVar
 
 from mayura.runtime.core import values
+from mayura.runtime.core.binding import Unresolved
+from mayura.runtime.core.call_key import call_key, once_subject
+from mayura.runtime.core.code import Invalid
 from mayura.runtime.core.deadlines import due_us
 from mayura.runtime.core.definition import HumanNode, JsonValue, ToolNode
 from mayura.runtime.core.reading import Reading, payload_of, read_by, sources
@@ -32,6 +36,7 @@ class ApprovalRequest:
     tool: str
     version: str
     input: JsonValue
+    key: str | None  #: of the call, for the provider; None: only where the code is, it can be said
     digest: str
     expires_at_us: int
 
@@ -60,7 +65,12 @@ class Inspection:
         self._registry = registry
 
     async def inspect(self, run_id: RunId, *, outputs: bool = False) -> Snapshot:
-        """The run as stored now. `outputs`: with every released step output. NOT_FOUND."""
+        """The run as stored now. `outputs`: with every released step output. NOT_FOUND.
+
+        Every step that calls a tool has the key of its call. That of a `once` tool follows from
+        the call's input: None before its dispatch, and where that input cannot be made again here;
+        the journal's `step.dispatching` has it, too.
+        """
         run, now, pinned = await self._look(run_id)
         return await self._seen(run, now, pinned, {}, outputs=outputs)
 
@@ -88,9 +98,12 @@ class Inspection:
         }
         wanted = set(sources(definition, run, (definition.result,))) if succeeded else set()
         wanted.update(name for node in shown if (name := payload_of(node)) is not None)
-        stored = await self._values(run.run_id, wanted - known.keys())
-        reading = Reading(definition, run, {**known, **stored})
-        said = await self._values(run.run_id, set(refusals.values()), all_of_them=False)
+        once = [n for n in definition.nodes if isinstance(n, ToolNode) and _subject_held(n, run)]
+        helpful = {name for node in once for name in sources(definition, run, read_by(node))}
+        helpful.update(refusals.values())
+        stored = await self._values(run.run_id, wanted - known.keys(), helpful - known.keys())
+        said = {**known, **stored}
+        reading = Reading(definition, run, said)
         return snapshot(
             definition,
             run,
@@ -99,7 +112,23 @@ class Inspection:
             output=reading.resolve(definition.result) if succeeded else None,
             outputs={node.id: reading.output(node.id) for node in shown},
             refusals={n: str(said[name]) for n, name in refusals.items() if name in said},
+            keys=self._keys(run, pinned, reading),
         )
+
+    def _keys(self, run: Run, pinned: Pinned, reading: Reading) -> dict[NodeId, str]:
+        """The keys of the calls of a run's steps."""
+        keys: dict[NodeId, str] = {}
+        for node in pinned.definition.nodes:
+            if not isinstance(node, ToolNode):
+                continue
+            if not node.tool.once:
+                keys[node.id] = call_key(run.run_id, node.id, None)
+            elif _subject_held(node, run):
+                exact = _input_again(run, node, pinned, reading)
+                if exact is not None:
+                    subject = once_subject(self._store.once_key, node.tool, exact)
+                    keys[node.id] = call_key(run.run_id, node.id, subject)
+        return keys
 
     async def events(self, run_id: RunId) -> list[EventRecord]:
         """Everything that happened to the run, in order; the chain of digests is checked.
@@ -123,20 +152,21 @@ class Inspection:
         assert isinstance(asked, ToolNode)
         names = set(sources(pinned.definition, run, read_by(asked)))
         reading = Reading(pinned.definition, run, await self._values(run_id, names))
-        bound: dict[str, JsonValue] = {k: reading.resolve(b) for k, b in asked.inputs}
-        workflow = pinned.workflow
-        exact = bound if workflow is None else workflow.check_tool_input(asked.id, bound)
+        exact = _exact_input(asked, pinned, reading)
         call_input = input_digest(run, values.encode(exact))
         rebuilt = approval_digest(run, asked, call_input, found.expires_at_us)
-        if workflow is not None and rebuilt != found.digest:
+        if pinned.workflow is not None and rebuilt != found.digest:
             text = f"step {node!r}: the stored request is not the one its input makes"
             raise MayuraError(Code.INTEGRITY_VIOLATION, text)
+        subject = once_subject(self._store.once_key, asked.tool, exact)
+        certain = subject is None or rebuilt == found.digest
         return ApprovalRequest(
             run_id=run_id,
             node=asked.id,
             tool=asked.tool.id,
             version=asked.tool.version,
             input=exact,
+            key=call_key(run_id, asked.id, subject) if certain else None,
             digest=found.digest.hex(),
             expires_at_us=found.expires_at_us + found.allowance_us,
         )
@@ -169,10 +199,15 @@ class Inspection:
         return loaded.run, loaded.now, await self._registry.pinned(self._store, loaded.run)
 
     async def _values(
-        self, run_id: RunId, names: set[PayloadName], *, all_of_them: bool = True
+        self,
+        run_id: RunId,
+        names: AbstractSet[PayloadName],
+        helpful: AbstractSet[PayloadName] = frozenset(),
     ) -> dict[PayloadName, JsonValue]:
-        stored = await self._store.payloads(run_id, names) if names else {}
-        if all_of_them and (absent := sorted(names - stored.keys())):
+        """These stored values; of those that are only `helpful`, what there is."""
+        wanted = names | helpful
+        stored = await self._store.payloads(run_id, wanted) if wanted else {}
+        if absent := sorted(names - stored.keys()):
             text = f"run {run_id} lacks the stored value {absent[0]!r}"
             raise MayuraError(Code.INTEGRITY_VIOLATION, text)
         return {name: values.decode(body) for name, body in stored.items()}
@@ -184,6 +219,29 @@ async def load_run(store: Store, run_id: RunId) -> Loaded:
     if loaded is None:
         raise MayuraError(Code.NOT_FOUND, f"there is no run {run_id!r} in this scope")
     return loaded
+
+
+def _subject_held(node: ToolNode, run: Run) -> bool:
+    """Whether it acts once for a subject, and was dispatched."""
+    return bool(node.tool.once) and run.step(node.id).dispatch is not None
+
+
+def _exact_input(node: ToolNode, pinned: Pinned, reading: Reading) -> JsonValue:
+    """What the call takes; without the code, before defaults and the like were filled in."""
+    bound: dict[str, JsonValue] = {name: reading.resolve(b) for name, b in node.inputs}
+    return bound if pinned.workflow is None else pinned.workflow.check_tool_input(node.id, bound)
+
+
+def _input_again(run: Run, node: ToolNode, pinned: Pinned, reading: Reading) -> JsonValue:
+    """The input with which a step was dispatched; None where it cannot be made again here."""
+    dispatch = run.step(node.id).dispatch
+    assert dispatch is not None
+    try:
+        exact = _exact_input(node, pinned, reading)
+        same = input_digest(run, values.encode(exact)) == dispatch.input_digest
+    except (KeyError, Unresolved, Invalid, MayuraError):  # erased values, or a validator that moved
+        return None
+    return exact if same else None
 
 
 def _open_request(run: Run, now: Instant, node: str, kind: type[Asked]) -> Asked:

@@ -7,10 +7,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from dataclasses import dataclass, field
 
-from mayura.runtime.core import values
 from mayura.runtime.core.deadlines import ABANDONED_MARGIN_MS
-from mayura.runtime.core.definition import JsonValue, ToolNode
-from mayura.runtime.core.digest import CALL_KEY, ONCE, digest, keyed
 from mayura.runtime.ids import RunId
 from mayura.runtime.in_flight import InFlight
 from mayura.runtime.ports import Store
@@ -35,27 +32,3 @@ class Process:
         self.background.add(running)
         running.add_done_callback(self.background.discard)
         return running
-
-    def once_digest(self, node: ToolNode, value: JsonValue) -> bytes | None:
-        """The subject of a `once` tool: scope, tool id and the declared fields (G16)."""
-        if not node.tool.once:
-            return None
-        subject: list[JsonValue] = [_at(value, path) for path in node.tool.once]
-        return keyed(self.store.once_key, ONCE, node.tool.id.encode(), values.encode(subject))
-
-    def call_key(self, run_id: RunId, node: ToolNode, once: bytes | None) -> str:
-        """32 hex characters: the same for the same call, or for the same `once` subject."""
-        if once is not None:
-            return digest(CALL_KEY, once)[:16].hex()
-        return digest(CALL_KEY, run_id.encode(), node.id.encode())[:16].hex()
-
-
-def _at(value: JsonValue, path: tuple[str | int, ...]) -> JsonValue:
-    for key in path:
-        if isinstance(value, dict) and isinstance(key, str):
-            value = value.get(key)
-        elif isinstance(value, list) and isinstance(key, int) and key < len(value):
-            value = value[key]
-        else:
-            return None
-    return value

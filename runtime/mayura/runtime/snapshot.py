@@ -34,6 +34,7 @@ class StepView:
     acted: Acted
     reserved_micros: int
     charged_micros: int
+    key: str | None  #: of its call, for the provider; see `Inspection.inspect` for when it is None
     output: JsonValue = None  #: released and asked for; else None
     refusal: str | None = None  #: why the tool decided not to act, in its own words
 
@@ -84,8 +85,11 @@ def snapshot(
     output: JsonValue = None,
     outputs: Mapping[NodeId, JsonValue] | None = None,
     refusals: Mapping[NodeId, str] | None = None,
+    keys: Mapping[NodeId, str],
 ) -> Snapshot:
-    """Put a reading together. `outputs` holds the released step outputs that were asked for."""
+    """Put a reading together. `outputs` holds the released step outputs that were asked for,
+    `keys` those of the calls of its steps.
+    """
     shown = outputs or {}
     refused = refusals or {}
     steps: dict[NodeId, StepView] = {}
@@ -100,6 +104,7 @@ def snapshot(
             acted=step.acted,
             reserved_micros=step.reserved_micros,
             charged_micros=step.charged_micros,
+            key=keys.get(node.id),
             output=shown.get(node.id),
             refusal=refused.get(node.id),
         )
@@ -124,7 +129,7 @@ def snapshot(
         settlement=run.settlement,
         cancelled=run.cancelled,
         pausing=run.paused_at_us is not None,
-        why=why(definition, run, accepted=accepted),
+        why=why(definition, run, accepted=accepted, keys=keys),
     )
 
 

@@ -34,6 +34,7 @@ def dispatch(run: Run, x: t.Begin) -> Applied:
         "step.dispatching",
         x.node,
         call=x.call_id,
+        key=x.key,
         nonce=x.dispatch.nonce.hex(),
         reserved=x.reserved_micros or None,
     )

@@ -143,6 +143,7 @@ class Begin:
     dispatch: Dispatch
     reserved_micros: int
     call_id: str
+    key: str  #: under which the provider knows the call
     acted: Acted  #: what must be said of the step while nobody knows more (G10)
 
 

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from mayura.runtime.core.deadlines import due_us
 from mayura.runtime.core.definition import Definition, HumanNode, Node, SignalNode, TimerNode
 from mayura.runtime.core.reading import iso
 from mayura.runtime.core.state import Acted, Run, RunStatus, Step, StepStatus
+from mayura.runtime.ids import NodeId
 
+_NOTHING: Final[Mapping[NodeId, str]] = {}
 _ENDS = {
     RunStatus.SUCCEEDED: "Every step is done.",
     RunStatus.CANCELLED: "It was cancelled.",
 }
 
 
-def why(definition: Definition, run: Run, *, accepted: bool) -> str:
-    """What the run waits for now. `accepted`: this process could advance it (G12)."""
+def why(
+    definition: Definition, run: Run, *, accepted: bool, keys: Mapping[NodeId, str] = _NOTHING
+) -> str:
+    """What the run waits for now. `accepted`: this process could advance it (G12).
+
+    `keys`: under which the provider knows the calls of its steps, as far as that can be said.
+    """
     steps = [(node, run.step(node.id)) for node in definition.nodes]
     if not run.open:
-        return _end(run, steps)
+        return _end(run, steps, keys)
     if run.paused_at_us is not None and run.status is RunStatus.PAUSED:
         return "It is paused; resume it to go on."
     for node, step in steps:
@@ -48,11 +58,13 @@ def _wait(node: Node, step: Step) -> str:
             return f"Step {node.id!r} waits for a person's approval{until}."
 
 
-def _end(run: Run, steps: list[tuple[Node, Step]]) -> str:
+def _end(run: Run, steps: list[tuple[Node, Step]], keys: Mapping[NodeId, str]) -> str:
     unknown = [node.id for node, step in steps if step.status is StepStatus.UNKNOWN]
     if unknown:
         names = ", ".join(repr(name) for name in unknown)
-        return f"Nobody can know whether {names} acted: look it up in the other system."
+        asked = ", ".join(f"key {keys[name]} ({name!r})" for name in unknown if name in keys)
+        remedy = f"ask the provider about {asked}" if asked else "look it up in the other system"
+        return f"Nobody can know whether {names} acted: {remedy}."
     stops = (StepStatus.BLOCKED, StepStatus.FAILED, StepStatus.TIMED_OUT)
     for node, step in steps:
         if run.status in (RunStatus.BLOCKED, RunStatus.FAILED) and step.status in stops:
