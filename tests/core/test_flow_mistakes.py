@@ -58,9 +58,9 @@ def other_flow_step() -> Any:  # noqa: ANN401 - a step of a workflow that is com
     @workflow("shop.other", version="1")
     def other(flow: Flow, order: Order) -> str:
         held.append(flow.tool("reserve", reserve.on(order)))
-        return held[0].output  # type: ignore[no-any-return]
+        return held[-1].output  # type: ignore[no-any-return]
 
-    return held[0]
+    return held[-1]
 
 
 OTHER: Final = other_flow_step()

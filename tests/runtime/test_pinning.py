@@ -9,7 +9,7 @@ import pytest
 
 from mayura.runtime import Code, Engine, Flow, Guard, RunId, Workflow, tool, workflow
 from mayura.runtime.call import Call
-from mayura.runtime.registry import PREVIOUS_POLICIES_MAX
+from mayura.runtime.options import PREVIOUS_POLICIES_MAX
 from tests.runtime.shop import (
     LEDGER,
     acting,
@@ -151,7 +151,7 @@ EDITS: dict[str, tuple[Callable[[], Workflow[str, str]], str]] = {
     "approval": (lambda: sold(approval=True), "'ship'"),
     "guard": (lambda: sold(guards=(Guard("new", "1", _allow),)), "'ship'"),
     "constant": (lambda: sold(constant="slow"), "'ship'"),
-    "result": (lambda: sold(other_result=True), "its input, output or result"),
+    "result": (lambda: sold(other_result=True), "(result)"),
 }
 
 

@@ -11,7 +11,7 @@ from mayura.runtime.core.definition import JsonValue
 from mayura.runtime.core.reading import INPUT
 from mayura.runtime.core.state import Run
 from mayura.runtime.driver import RunDriver
-from mayura.runtime.ids import RunId
+from mayura.runtime.ids import RunId, check_run_id
 from mayura.runtime.inspection import load_run
 from mayura.runtime.process import Process
 from mayura.runtime.registry import Registry
@@ -39,6 +39,7 @@ class Drivers:
     @asynccontextmanager
     async def hold(self, run_id: RunId) -> AsyncIterator[RunDriver]:
         """The driver of a run, for as long as the caller needs it. NOT_FOUND for no such run."""
+        check_run_id(run_id)
         driver = self._drivers.get(run_id)
         if driver is None:
             driver = await self._new(run_id)

@@ -14,17 +14,19 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar, cast
 
 import anyio
 
+from mayura.runtime import options
 from mayura.runtime.core import values
 from mayura.runtime.core.deadlines import ABANDONED_MARGIN_MS
 from mayura.runtime.core.policy import Policy
+from mayura.runtime.core.tool_options import milliseconds
 from mayura.runtime.core.tracing import Workflow
 from mayura.runtime.drivers import Drivers
 from mayura.runtime.errors import Code, MayuraError
-from mayura.runtime.ids import RunId, check_text
+from mayura.runtime.ids import RunId, check_run_id, check_text
 from mayura.runtime.in_flight import THIS_PROCESS, InFlight
 from mayura.runtime.inspection import Inspection
 from mayura.runtime.loaded import AnyWorkflow
@@ -33,7 +35,7 @@ from mayura.runtime.people import PERSON_CHARS_MAX, VerifyHuman
 from mayura.runtime.ports import DueRun, Store
 from mayura.runtime.process import Process
 from mayura.runtime.registry import Registry
-from mayura.runtime.slots import CALLS_MAX, THREADS_MAX, Slots
+from mayura.runtime.slots import CALLS_MAX, SLOTS_MAX, THREADS_MAX, Slots
 from mayura.runtime.snapshot import Snapshot
 from mayura.runtime.submit import KEY_CHARS_MAX, Submission, new_run, same_submission
 
@@ -42,6 +44,7 @@ _log = logging.getLogger("mayura.runtime")
 InputT = TypeVar("InputT")
 OutputT = TypeVar("OutputT")
 
+SWEEP_RUNS_MAX: Final = 10_000
 LOOK_AGAIN_S_MIN: Final = 0.02
 LOOK_AGAIN_S_MAX: Final = 1.0
 CANCEL_POLL_S: Final = 1.0
@@ -86,8 +89,9 @@ class Engine(Operations, Inspection):
     """One process's way to the runs of one scope of one store.
 
     `calls_max` calls at once, of them `threads_max` plain functions; `margin` in seconds is how
-    long after a call's timeout its process may take to store what happened (G9). INVALID_CONFIG
-    where one of them leaves no room for any call.
+    long after a call's timeout its process may take to store what happened (G9).
+
+    Raises DefinitionError (INVALID_CONFIG or LIMIT_EXCEEDED), naming the option that does not hold.
     """
 
     def __init__(
@@ -103,10 +107,14 @@ class Engine(Operations, Inspection):
         margin: float = ABANDONED_MARGIN_MS / 1_000,
         in_flight: InFlight = THIS_PROCESS,
     ) -> None:
-        if calls_max < 1 or threads_max < 1 or margin <= 0:
-            text = "calls_max and threads_max are at least 1, and margin is above 0 seconds"
-            raise MayuraError(Code.INVALID_CONFIG, text)
-        process = Process(store, Slots(calls_max, threads_max), in_flight, round(margin * 1_000))
+        options.refuse_store(store)
+        options.refuse_workflows(workflows)
+        options.refuse_policies(policy, previous_policies)
+        options.refuse_verifier(verify_human)
+        options.refuse_count("engine calls_max", calls_max, SLOTS_MAX)
+        options.refuse_count("engine threads_max", threads_max, SLOTS_MAX)
+        margin_ms = milliseconds("engine margin", margin)
+        process = Process(store, Slots(calls_max, threads_max), in_flight, margin_ms)
         registry = Registry(workflows, policy, previous_policies)
         self._watch: asyncio.Task[None] | None = None
         self._swept: tuple[int, RunId] | None = None  #: the last run of the last sweep
@@ -150,9 +158,7 @@ class Engine(Operations, Inspection):
         INVALID_INPUT: the input does not fit. LIMIT_EXCEEDED: it is too large. CONFLICT
         (`SubmitConflict`): the key holds another submission; it names that run.
         """
-        if not self._registry.loaded(workflow):
-            text = f"workflow {workflow.id!r} is not among this engine's workflows"
-            raise MayuraError(Code.INVALID_CONFIG, text)
+        self._registry.refuse_unknown(workflow)
         check_text("a key", key, KEY_CHARS_MAX)
         if requested_by is not None:
             check_text("requested_by", requested_by, PERSON_CHARS_MAX)
@@ -192,8 +198,9 @@ class Engine(Operations, Inspection):
 
         Where more are due, the next call goes on behind them: those that cannot go on here do not
         keep the others from it. It returns when the last of its calls has ended; another
-        `run_once` beside it drives what has become due meanwhile.
+        `run_once` beside it drives what has become due meanwhile. `limit` is 1 to 10,000.
         """
+        options.refuse_count("run_once limit", limit, SWEEP_RUNS_MAX)
         advanced: list[RunId] = []
         not_loaded: list[RunId] = []
         failed: list[tuple[RunId, Code]] = []
@@ -229,6 +236,8 @@ class Engine(Operations, Inspection):
 
     async def result(self, run_id: RunId, *, timeout: float | None = None) -> Snapshot:  # noqa: ASYNC109
         """Wait until the run has settled, whoever drives it. TIMEOUT after `timeout` seconds."""
+        check_run_id(run_id)
+        _refuse_timeout("result timeout", timeout)
         moved = self._drivers.moved(run_id)
         pause_s = LOOK_AGAIN_S_MIN
         try:
@@ -251,6 +260,7 @@ class Engine(Operations, Inspection):
 
         None: as long as they take. What is left then is settled at its deadline by whoever looks.
         """
+        _refuse_timeout("drain timeout", timeout)
         self._process.closing = True
         watch, self._watch = self._watch, None
         if watch is not None:
@@ -290,3 +300,9 @@ class Engine(Operations, Inspection):
         busy = {d.writer.run_id: d for d in self._drivers.in_hand() if d.calls}
         for run_id in await self._store.cancelled(list(busy)) if busy else ():
             busy[run_id].calls.tell_cancelled()
+
+
+def _refuse_timeout(where: str, timeout: object) -> None:
+    if timeout is None or (type(timeout) in (int, float) and cast(float, timeout) >= 0):
+        return
+    raise MayuraError(Code.INVALID_INPUT, f"{where} is a number of seconds from 0, or None")

@@ -33,6 +33,14 @@ def check_text(what: str, text: object, chars_max: int) -> None:
         )
 
 
+def check_run_id(given: object) -> None:
+    """INVALID_INPUT for what is no text at all, such as the submitted run instead of its id."""
+    if not isinstance(given, str):
+        name = type(given).__name__
+        remedy = f"hand over the id of the {name}" if hasattr(given, "id") else "hand over run.id"
+        raise MayuraError(Code.INVALID_INPUT, f"a run id is a text, not a {name}: {remedy}")
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Whose runs these are. Runs, keys and `once` subjects of two scopes never meet.

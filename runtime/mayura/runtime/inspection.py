@@ -17,7 +17,7 @@ from mayura.runtime.core.reading import Reading, payload_of, read_by, sources
 from mayura.runtime.core.requests import approval_digest, input_digest
 from mayura.runtime.core.state import Approval, Cause, Instant, Question, Run, RunStatus, StepStatus
 from mayura.runtime.errors import Code, MayuraError
-from mayura.runtime.ids import RUN_ID, NodeId, PayloadName, RunId
+from mayura.runtime.ids import RUN_ID, NodeId, PayloadName, RunId, check_run_id
 from mayura.runtime.journal import EventRecord, verified_events
 from mayura.runtime.loaded import Pinned
 from mayura.runtime.ports import JournalEntry, Loaded, Store
@@ -214,7 +214,11 @@ class Inspection:
 
 
 async def load_run(store: Store, run_id: RunId) -> Loaded:
-    """The run as stored. NOT_FOUND for no such run, and for an id that cannot be one."""
+    """The run as stored. NOT_FOUND for no such run, and for an id that cannot be one.
+
+    INVALID_INPUT for what is no text.
+    """
+    check_run_id(run_id)
     loaded = await store.load(run_id) if RUN_ID.fullmatch(run_id) else None
     if loaded is None:
         raise MayuraError(Code.NOT_FOUND, f"there is no run {run_id!r} in this scope")

@@ -7,7 +7,6 @@ store's time, so an expiry is decided by the store's clock and by nobody's sweep
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
@@ -19,8 +18,17 @@ from mayura.runtime.core import transitions as t
 from mayura.runtime.core.code import Invalid
 from mayura.runtime.core.conformance import conforms
 from mayura.runtime.core.deadlines import due_us
-from mayura.runtime.core.definition import HumanNode, JsonValue, Node, SignalNode, ToolNode
+from mayura.runtime.core.definition import (
+    HumanNode,
+    JoinNode,
+    JsonValue,
+    Node,
+    SignalNode,
+    TimerNode,
+    ToolNode,
+)
 from mayura.runtime.core.digest import COMMAND, keyed
+from mayura.runtime.core.mistake import did_you_mean
 from mayura.runtime.core.requests import answer_digest, signal_digest
 from mayura.runtime.core.state import Approval, Question, Signal, StepStatus
 from mayura.runtime.draft import Draft
@@ -35,6 +43,13 @@ from mayura.runtime.process import Process
 Kind = TypeVar("Kind", ToolNode, HumanNode)
 COMMAND_ID_CHARS_MAX: Final = 128
 SIGNAL_ID_CHARS_MAX: Final = 128
+_WAITS_FOR: Final[dict[type[Node], str]] = {
+    ToolNode: "is a call, and asks nothing: approve or reject it",
+    HumanNode: "asks a question: respond to it",
+    SignalNode: "waits for a signal: send it with signal(...)",
+    TimerNode: "waits for a time, and for nobody",
+    JoinNode: "collects other steps, and waits for nobody",
+}
 
 
 class Operations:
@@ -195,10 +210,7 @@ class Operations:
         reason: str,
         command_id: str | None,
     ) -> None:
-        if len(reason) > REFUSAL_REASON_CHARS_MAX:
-            raise MayuraError(
-                Code.INVALID_INPUT, f"a reason has at most {REFUSAL_REASON_CHARS_MAX} characters"
-            )
+        _refuse_reason(reason)
         async with self._drivers.hold(run_id) as driver:
             asked = _node(driver, node, ToolNode)
             policy = driver.pinned.policy
@@ -298,6 +310,12 @@ class Operations:
         return stored
 
 
+def _refuse_reason(reason: object) -> None:
+    if not isinstance(reason, str) or len(reason) > REFUSAL_REASON_CHARS_MAX:
+        text = f"a reason is a text of at most {REFUSAL_REASON_CHARS_MAX} characters"
+        raise MayuraError(Code.INVALID_INPUT, text)
+
+
 def _cancel(at_us: int, command_id: str, by: str) -> t.Cancel:
     return t.Cancel(command_id, by)
 
@@ -306,22 +324,22 @@ def _node(driver: RunDriver, name: str, kind: type[Kind]) -> Kind:
     node = driver.pinned.definition.index.get(NodeId(name))
     if isinstance(node, kind):
         return node
-    found: list[str] = [n.id for n in driver.pinned.definition.nodes if isinstance(n, kind)]
-    raise MayuraError(Code.NOT_FOUND, f"no such step {name!r}{_did_you_mean(name, found)}")
+    if node is not None:
+        raise MayuraError(Code.NOT_FOUND, f"step {name!r} {_WAITS_FOR[type(node)]}")
+    found = [n.id for n in driver.pinned.definition.nodes if isinstance(n, kind)]
+    raise MayuraError(Code.NOT_FOUND, f"no such step {name!r}{did_you_mean(name, found)}")
 
 
 def _signal_node(driver: RunDriver, name: str) -> SignalNode:
     signals = {n.name: n for n in driver.pinned.definition.nodes if isinstance(n, SignalNode)}
     if name in signals:
         return signals[name]
-    raise MayuraError(
-        Code.NOT_FOUND, f"no step waits for a signal {name!r}{_did_you_mean(name, list(signals))}"
-    )
-
-
-def _did_you_mean(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    named = driver.pinned.definition.index.get(NodeId(name))
+    if isinstance(named, SignalNode):
+        hint = f"; step {name!r} waits for the signal {named.name!r}"
+    else:
+        hint = did_you_mean(name, signals)
+    raise MayuraError(Code.NOT_FOUND, f"no step waits for a signal {name!r}{hint}")
 
 
 def _in_time(draft: Draft, node: NodeId, over: str) -> None:

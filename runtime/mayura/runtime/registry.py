@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from mayura.runtime.core import values
 from mayura.runtime.core.definition import Definition, ToolNode
+from mayura.runtime.core.differing import first_difference
 from mayura.runtime.core.manifest import from_manifest, to_manifest
 from mayura.runtime.core.policy import Policy
 from mayura.runtime.core.state import Run
+from mayura.runtime.core.workflow import Workflow
 from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.loaded import AnyWorkflow, Pinned
 from mayura.runtime.ports import Store
-
-PREVIOUS_POLICIES_MAX = 16
 
 
 class Registry:
@@ -22,11 +22,6 @@ class Registry:
     def __init__(
         self, workflows: Sequence[AnyWorkflow], policy: Policy, previous: Sequence[Policy]
     ) -> None:
-        if len(previous) > PREVIOUS_POLICIES_MAX:
-            raise MayuraError(
-                Code.LIMIT_EXCEEDED,
-                f"at most {PREVIOUS_POLICIES_MAX} previous policies; drop those no run uses",
-            )
         self.policy = policy
         self._workflows = {w.definition.digest: w for w in workflows}
         self._policies = {p.digest: p for p in (policy, *previous)}
@@ -50,9 +45,17 @@ class Registry:
         for digest, policy in self._policies.items():
             await store.put_policy(digest, values.encode(policy.manifest()))
 
-    def loaded(self, workflow: AnyWorkflow) -> bool:
-        """Whether this process runs `workflow`."""
-        return workflow.definition.digest in self._workflows
+    def refuse_unknown(self, workflow: AnyWorkflow) -> None:
+        """Raise INVALID_CONFIG unless `workflow` is one of those loaded here."""
+        if not isinstance(workflow, Workflow):
+            kind = type(workflow).__name__
+            text = f"submit takes a workflow, not a {kind}: hand over what @workflow(...) made"
+            raise MayuraError(Code.INVALID_CONFIG, text)
+        if workflow.definition.digest not in self._workflows:
+            name = f"workflow {workflow.id!r} version {workflow.version!r}"
+            known = sorted(f"{w.id!r} version {w.version!r}" for w in self._workflows.values())
+            text = f"{name} is not among this engine's workflows ({', '.join(known) or 'none'})"
+            raise MayuraError(Code.INVALID_CONFIG, f"{text}: list it there")
 
     def accepts(self, definition: bytes, policy: bytes) -> bool:
         """Whether a run so pinned may advance in this process."""
@@ -65,7 +68,7 @@ class Registry:
             text = f"workflow {workflow} of run {run.run_id} is not loaded here"
             for loaded in self._workflows.values():
                 if (loaded.id, loaded.version) == (pinned.definition.id, pinned.definition.version):
-                    place = _first_difference(pinned.definition, loaded.definition)
+                    place = first_difference(pinned.definition, loaded.definition)
                     text += f": the one loaded under this version was edited ({place}); "
                     text += "give it a new version and load the old one beside it"
                     return MayuraError(Code.CONFLICT, text)
@@ -103,11 +106,3 @@ class Registry:
                 raise MayuraError(Code.INTEGRITY_VIOLATION, "a run's policy is not stored")
             known = self._stored_policies[digest] = Policy.from_manifest(values.decode(stored))
         return known
-
-
-def _first_difference(stored: Definition, loaded: Definition) -> str:
-    """Where an edited workflow differs from the one that a run is pinned to (case K8)."""
-    for name in (*stored.index, *loaded.index):
-        if stored.index.get(name) != loaded.index.get(name):
-            return f"step {name!r}"
-    return "its input, output or result"

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 CALLS_MAX = 64
 THREADS_MAX = 32
+SLOTS_MAX = 10_000  #: of either
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from mayura.runtime.core.definition import (
 )
 from mayura.runtime.core.mistake import DefinitionError, did_you_mean, limit
 from mayura.runtime.core.symbols import PATH_SEGMENTS_MAX
-from mayura.runtime.core.tool_options import TOOL_ID, refuse_version
+from mayura.runtime.core.tool_options import TOOL_ID, is_id, refuse_version
 from mayura.runtime.core.values import VALUE_BYTES_MAX, encode
 from mayura.runtime.core.written import definition_digest
 from mayura.runtime.errors import MayuraError
@@ -42,7 +42,6 @@ SIGNALS_MAX = 64
 FAN_OUT_MAX = 64
 PROMPT_BYTES_MAX = 1024
 
-WORKFLOW_ID: Final = TOOL_ID
 NODE_ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,127}")
 SHA256_HEX: Final = re.compile(r"[0-9a-f]{64}")
 _NUMBER: Final = re.compile(r"(\d+)")
@@ -61,7 +60,7 @@ def assemble(
     Raises DefinitionError, naming workflow, node and field, for a graph that breaks a rule.
     """
     where = f"workflow {workflow_id!r}"
-    if not WORKFLOW_ID.fullmatch(workflow_id):
+    if not is_id(workflow_id):
         raise DefinitionError(
             where, "an id is a letter, then at most 127 letters, digits or any of . _ / -"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -11,6 +11,7 @@ from mayura.runtime.core.conformance import conforms
 from mayura.runtime.core.definition import JsonValue, ToolSpec
 from mayura.runtime.core.digest import POLICY, digest
 from mayura.runtime.core.mistake import DefinitionError, limit
+from mayura.runtime.core.tool import Tool
 from mayura.runtime.core.tool_options import milliseconds, refuse_grant, refuse_version
 from mayura.runtime.core.values import INTEGER_MAX, VALUE_BYTES_MAX, encode
 
@@ -47,10 +48,7 @@ class Policy:
         where = "policy"
         refuse_version(where, self.version)
         where = f"policy {self.version!r}"
-        if isinstance(self.allow, str):
-            raise DefinitionError(f"{where} allow", f"is a list: write [{self.allow!r}]")
-        for grant in self.allow:
-            refuse_grant(f"{where} allow", grant)
+        _refuse_allow(f"{where} allow", self.allow)
         allowed = frozenset(self.allow)
         if len(allowed) > GRANTS_MAX:
             raise limit(f"{where} allow", "the number of grants", GRANTS_MAX)
@@ -95,6 +93,28 @@ class Policy:
     def missing(self, spec: ToolSpec) -> tuple[str, ...]:
         """The grants that `spec` needs and this policy does not give; empty: it may run."""
         return tuple([grant for grant in spec.grants if grant not in self._allowed])
+
+
+def _refuse_allow(where: str, allow: object) -> None:
+    if isinstance(allow, str):
+        raise DefinitionError(where, f"is a list: write [{allow!r}]")
+    if isinstance(allow, Tool):
+        raise DefinitionError(where, f"is the tool {allow.id!r}: {_grants_of(allow)}")
+    if not isinstance(allow, Collection):
+        raise DefinitionError(where, "is a list of grants: write [*send.grants]")
+    for number, grant in enumerate(allow):
+        if isinstance(grant, Tool):
+            what = f"is the tool {grant.id!r}: {_grants_of(grant)}"
+            raise DefinitionError(f"{where}[{number}]", what)
+        if isinstance(grant, tuple | list):
+            what = "is a list of grants in the list: write *send.grants, with the star"
+            raise DefinitionError(f"{where}[{number}]", what)
+        refuse_grant(f"{where}[{number}]", grant)
+
+
+def _grants_of(tool: Tool[..., Any]) -> str:
+    name = tool.fn.__name__
+    return f"did you mean {name}.grants? Write [*{name}.grants]"
 
 
 def _refuse_number(where: str, number: object, least: int, most: int) -> None:

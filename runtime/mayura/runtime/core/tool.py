@@ -5,7 +5,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    overload,
+)
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -108,6 +119,13 @@ class Tool(Generic[P, O_co]):
             raise DefinitionError(f"tool {self.id!r}", f"{error} in .on(...)") from None
         bound.apply_defaults()
         return Bound(self, tuple(bound.arguments.items()))
+
+    if not TYPE_CHECKING:  # type checkers say it better: a tool cannot be called
+
+        def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+            name = self.fn.__name__
+            text = f"is not called: in a workflow write flow.tool(<node>, {name}.on(...)); "
+            raise DefinitionError(f"tool {self.id!r}", f"{text}in a unit test, {name}.fn(...)")
 
     def lookup(
         self: Tool[P, O],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, get_args
 
@@ -46,7 +46,7 @@ class ToolOptions:
     def refuse_mistakes(self) -> None:
         """Raise DefinitionError for the first option that does not hold."""
         where = f"tool {self.id!r}"
-        if not TOOL_ID.fullmatch(str(self.id)):
+        if not is_id(self.id):
             raise DefinitionError(
                 where, "an id is a letter, then at most 127 letters, digits or any of . _ / -"
             )
@@ -67,6 +67,8 @@ class ToolOptions:
         where = f"{where} capabilities"
         if isinstance(self.capabilities, str):
             raise DefinitionError(where, f"is a list: write [{self.capabilities!r}]")
+        if not isinstance(self.capabilities, Collection):
+            raise DefinitionError(where, 'is a list of texts, such as ["mail:send"]')
         if len(self.capabilities) > CAPABILITIES_MAX:
             raise limit(where, "the number of capabilities", CAPABILITIES_MAX)
         for name in self.capabilities:
@@ -115,6 +117,11 @@ def spec_of(
     )
 
 
+def is_id(given: object) -> bool:
+    """Whether this is written as the ids of tools and workflows are."""
+    return isinstance(given, str) and TOOL_ID.fullmatch(given) is not None
+
+
 def refuse_version(where: str, version: object) -> None:
     """Raise DefinitionError unless `version` is a short, visible text."""
     if not isinstance(version, str) or not version.strip() or not version.isprintable():
@@ -154,12 +161,14 @@ def _refuse_whole_number(where: str, number: object, least: int, most: int) -> N
 
 
 def _refuse_guards(where: str, guards: Sequence[Guard]) -> None:
+    if not isinstance(guards, Collection):
+        raise DefinitionError(where, "is a list of Guard(name, version, check)")
     if len(guards) > GUARDS_MAX:
         raise limit(where, "the number of guards", GUARDS_MAX)
     for guard in guards:
         if not isinstance(guard, Guard):
             raise DefinitionError(where, "is a list of Guard(name, version, check)")
-        if not TOOL_ID.fullmatch(str(guard.name)):
+        if not is_id(guard.name):
             raise DefinitionError(where, "a guard's name is a letter, then letters, digits, ._/-")
         refuse_version(f"{where} {guard.name!r}", guard.version)
         if not callable(guard.check):
@@ -171,8 +180,12 @@ def _refuse_guards(where: str, guards: Sequence[Guard]) -> None:
 def _once_paths(
     where: str, once: str | Sequence[str] | None, signature: Signature
 ) -> tuple[Path, ...]:
-    names = () if once is None else (once,) if isinstance(once, str) else tuple(once)
     where = f"{where} once"
+    if once is not None and not isinstance(once, Collection):
+        raise DefinitionError(where, 'names fields of the input: write once="order.order_id"')
+    names = () if once is None else (once,) if isinstance(once, str) else tuple(once)
+    if not all(isinstance(name, str) for name in names):
+        raise DefinitionError(where, 'names fields of the input: write once="order.order_id"')
     if once is not None and not names:
         raise DefinitionError(where, 'names no field: write once="order.order_id"')
     if len(names) > ONCE_FIELDS_MAX:

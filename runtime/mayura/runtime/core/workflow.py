@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from mayura.runtime.core.code import Invalid
 from mayura.runtime.core.codec import Codec
 from mayura.runtime.core.definition import Definition, JsonValue, SignalNode
-from mayura.runtime.core.mistake import did_you_mean
+from mayura.runtime.core.mistake import DefinitionError, did_you_mean
 from mayura.runtime.core.parts import Parts
 from mayura.runtime.core.tool import Tool
 from mayura.runtime.errors import Code, MayuraError
@@ -35,6 +35,12 @@ class Workflow(Generic[I, O]):
         self._signals = dict(parts.signals)
         self._input = inputs
         self._output = outputs
+
+    if not TYPE_CHECKING:  # type checkers say it better: a workflow cannot be called
+
+        def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+            text = "is not called: submit it, engine.submit(<workflow>, <input>, key=...)"
+            raise DefinitionError(f"workflow {self.id!r}", text)
 
     def __repr__(self) -> str:
         return f"<workflow {self.id} {self.version}>"

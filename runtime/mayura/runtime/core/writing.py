@@ -46,6 +46,7 @@ class Writing:
     def __init__(self, flow: object, workflow_id: str, node: str | None) -> None:
         self.where = f"workflow {workflow_id!r}" + ("" if node is None else f" node {node!r}")
         self._flow = flow
+        self._workflow = workflow_id
         self._used: set[NodeId] = set()
 
     def bind(self, name: str, value: object, codec: Codec[Any]) -> Binding:
@@ -132,7 +133,10 @@ class Writing:
 
     def _use(self, where: str, origin: Origin) -> None:
         if origin.flow is not self._flow:
-            raise DefinitionError(where, f"takes a part of workflow {origin.workflow!r}")
+            what = f"takes a part of workflow {origin.workflow!r}"
+            if origin.workflow == self._workflow:
+                what = "takes a step of another tracing: keep no step outside of the function"
+            raise DefinitionError(where, what)
         if origin.node is not None:
             self._used.add(origin.node)
 
