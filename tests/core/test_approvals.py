@@ -10,9 +10,8 @@ import pytest
 from mayura.runtime.core import decision
 from mayura.runtime.core import transitions as t
 from mayura.runtime.core.change import IllegalMove
-from mayura.runtime.core.decision import approved_until_us
 from mayura.runtime.core.definition import FromInput
-from mayura.runtime.core.requests import approval_digest, input_digest
+from mayura.runtime.core.requests import approval_digest, approved_until_us, input_digest
 from mayura.runtime.core.state import Acted, Approval, RunStatus, StepStatus
 from mayura.runtime.errors import Code
 from mayura.runtime.ids import NodeId, RunId

@@ -115,11 +115,11 @@ class Admission:
         self.tell(node)
 
     async def _guard(self, ready: Ready, tool: AnyTool, call: Call) -> None:
-        code = await guard_verdict(tool.input_guards, ready.input, call, "input")
-        if code is None:
+        refused = await guard_verdict(tool.input_guards, ready.input, call, "input")
+        if refused is None:
             self._guarded[ready.node.id] = ready.digest
         else:
-            self._verdicts[ready.node.id] = t.Block(ready.node.id, code)
+            self._verdicts[ready.node.id] = t.Block(ready.node.id, *refused)
 
     async def _look_up(self, node: NodeId, once: bytes) -> None:
         holder = await self.process.store.once_holder(once)

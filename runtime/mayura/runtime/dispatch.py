@@ -84,11 +84,19 @@ class Dispatched:
 
 
 @dataclass(frozen=True, slots=True)
+class Unfit:
+    """Why an output cannot be kept."""
+
+    code: Code
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class Proof:
     """What a call proved: its receipt, and its raw output or why that cannot be kept."""
 
     found: Evidence
-    output: bytes | Code | None
+    output: bytes | Unfit | None
     reason: str = ""  #: why the tool refused: the only words of a tool that are stored
     stored: bool = False
 
@@ -142,8 +150,8 @@ class StepCall:
         """Take the call from its dispatch to its completion."""
         try:
             arguments = self._x.tool.arguments(self._x.input)
-        except Invalid:  # a validator that says something else than it did before the dispatch
-            await self._decline(Code.INVALID_INPUT)
+        except Invalid as invalid:  # a validator that says something else than before the dispatch
+            await self._decline(Code.INVALID_INPUT, str(invalid))
             return
         if not await self._last_check():
             return
@@ -164,7 +172,7 @@ class StepCall:
         await faultpoint("check.before")
         while True:
             if monotonic() - self._x.sent > self._x.margin_ms / 1_000 / LAST_CHECK_MARGIN_SHARE:
-                await self._decline(Code.TIMEOUT)
+                await self._decline(Code.TIMEOUT, "too long after its dispatch was sent")
                 return False
             begun = monotonic()
             try:
@@ -173,25 +181,27 @@ class StepCall:
             except Exception:  # noqa: BLE001 - without an answer nothing is called; time runs out
                 await asyncio.sleep(CHECK_AGAIN_S)
                 continue
-            refusal = self._objection(found)
-            if refusal is not None:
-                await self._decline(refusal)
+            objection = self._objection(found)
+            if objection is not None:
+                await self._decline(*objection)
                 return False
             await faultpoint("check.passed")
             if monotonic() - begun <= LAST_CHECK_AGE_S_MAX:
                 return True
 
-    def _objection(self, found: LastCheck | None) -> Code | None:
+    def _objection(self, found: LastCheck | None) -> tuple[Code, str] | None:
         if found is None or found.nonce != self._x.nonce or not found.open:
-            return Code.CONFLICT
+            return Code.CONFLICT, "the run has ended, or the step is in this dispatch no more"
         if found.cancelled:
-            return Code.CANCELLED
+            return Code.CANCELLED, "the run was cancelled"
         if found.policy != self._x.policy:
-            return Code.PERMISSION_DENIED
-        return None if found.input_digest == self._x.digest else Code.CONFLICT
+            return Code.PERMISSION_DENIED, "the run has another policy than at the dispatch"
+        if found.input_digest != self._x.digest:
+            return Code.CONFLICT, "the stored input is not the one that was dispatched"
+        return None
 
-    async def _decline(self, code: Code) -> None:
-        decline = t.Decline(self._x.node.id, self._x.nonce, code)
+    async def _decline(self, code: Code, detail: str) -> None:
+        decline = t.Decline(self._x.node.id, self._x.nonce, code, f"the last check: {detail}")
 
         def plan(draft: Draft) -> None:
             draft.apply(decline)
@@ -226,15 +236,18 @@ class StepCall:
         unknown = 0 if usage is None else usage.unknown_micros
         return outcome.evidence(self._x.node.tool, ended.ending, known, unknown)
 
-    def _raw_output(self, ended: Ended) -> bytes | Code | None:
+    def _raw_output(self, ended: Ended) -> bytes | Unfit | None:
         """The output as it will be stored, or why it cannot be."""
         if ended.ending != "returned":
             return None
         try:
             raw = values.encode(self._x.tool.dump_output(ended.result))
-        except (Invalid, MayuraError):
-            return Code.INVALID_OUTPUT
-        return raw if len(raw) <= self._x.output_bytes_max else Code.LIMIT_EXCEEDED
+        except (Invalid, MayuraError) as invalid:
+            return Unfit(Code.INVALID_OUTPUT, str(invalid))
+        if len(raw) <= (limit := self._x.output_bytes_max):
+            return raw
+        text = f"the output has {len(raw)} bytes; the limit is {limit}"
+        return Unfit(Code.LIMIT_EXCEEDED, text)
 
     async def _record_receipt(self, receipt: Proof) -> Proof:
         """Make the evidence durable, however long the store takes (G4).
@@ -246,7 +259,8 @@ class StepCall:
         except MayuraError as error:
             if error.code is Code.STORAGE_UNAVAILABLE or not isinstance(receipt.output, bytes):
                 raise
-            return await self._record_receipt(replace(receipt, output=Code.INVALID_OUTPUT))
+            unfit = Unfit(Code.INVALID_OUTPUT, "the store does not take the output")
+            return await self._record_receipt(replace(receipt, output=unfit))
         return replace(receipt, stored=True)
 
     def _merge(self, draft: Draft, receipt: Proof) -> None:
@@ -278,16 +292,16 @@ class StepCall:
         found, output = receipt.found, receipt.output
         if found.receipt is not Receipt.SUCCEEDED or found.charge_micros is None:
             return outcome.without_output(spec, ended.ending, found)
-        if isinstance(output, Code):
-            return outcome.withheld(spec, output)
+        if isinstance(output, Unfit):
+            return outcome.withheld(spec, output.code, output.detail)
         assert output is not None
         try:
             value = self._x.tool.check_output(values.decode(output))
-        except Invalid:
-            return outcome.withheld(spec, Code.INVALID_OUTPUT)
+        except Invalid as invalid:
+            return outcome.withheld(spec, Code.INVALID_OUTPUT, str(invalid))
         guards = self._x.tool.output_guards
         verdict = await guard_verdict(guards, value, self._x.call, "output") if guards else None
-        return outcome.succeeded(spec) if verdict is None else outcome.withheld(spec, verdict)
+        return outcome.succeeded(spec) if verdict is None else outcome.withheld(spec, *verdict)
 
     async def _complete(self, receipt: Proof, result: Outcome) -> None:
         """Write the step's end if it is still ours to write; keep the evidence in any case."""
@@ -298,6 +312,7 @@ class StepCall:
             result.code,
             result.cause,
             result.acted,
+            result.detail,
         )
 
         def plan(draft: Draft) -> None:

@@ -13,7 +13,7 @@ from mayura.runtime.core.apply import apply
 from mayura.runtime.core.definition import JsonValue
 from mayura.runtime.core.digest import chain
 from mayura.runtime.core.state import Deadline, Instant, Run
-from mayura.runtime.ids import NodeId, Nonce, PayloadName
+from mayura.runtime.ids import NodeId, Nonce, PayloadName, detail_of
 from mayura.runtime.ports import Command, OnceClaim, RunWrite
 
 
@@ -62,6 +62,9 @@ class Draft:
         self.run, events = apply(before, transition)
         self.events.extend(event.as_json() for event in events)
         node: NodeId | None = getattr(transition, "node", None)
+        detail: str = getattr(transition, "detail", "")
+        if detail:
+            self.payloads[detail_of(node)] = values.encode(detail)
         if node is not None:
             if self.run is not before:
                 self.touched[node] = None

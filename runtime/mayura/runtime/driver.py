@@ -17,7 +17,7 @@ from mayura.runtime.call import Call
 from mayura.runtime.calls import Calls
 from mayura.runtime.core import decision, values
 from mayura.runtime.core import transitions as t
-from mayura.runtime.core.budget import affordable
+from mayura.runtime.core.budget import affordable, shortage
 from mayura.runtime.core.call_key import call_key, once_subject
 from mayura.runtime.core.deadlines import due_steps
 from mayura.runtime.core.decision import Ready, View
@@ -253,7 +253,8 @@ class RunDriver:
         assert workflow is not None
         node, tool = ready.node, workflow.tool(ready.node.id)
         if ready.ask is None and not affordable(draft.run, node.tool.cost_micros):
-            draft.apply(t.Block(node.id, Code.BUDGET_EXCEEDED))  # a sibling took it just now
+            asked = shortage(draft.run, node.tool.cost_micros)  # a sibling took it just now
+            draft.apply(t.Block(node.id, Code.BUDGET_EXCEEDED, asked))
             self._reach(node.id)
             return "go"
         once = once_subject(self._process.store.once_key, node.tool, ready.input)

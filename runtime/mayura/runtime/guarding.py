@@ -18,16 +18,18 @@ _late: Final[set[asyncio.Task[Code | None]]] = set()  #: guards that ignore bein
 
 async def guard_verdict(
     guards: Sequence[Guard], value: JsonValue, call: Call, boundary: Boundary
-) -> Code | None:
-    """None if every guard allowed the value; else GUARD_BLOCKED or GUARD_UNAVAILABLE.
+) -> tuple[Code, str] | None:
+    """None if every guard allowed the value; else GUARD_BLOCKED or GUARD_UNAVAILABLE, and whose.
 
     A guard that said no weighs more than one that did not answer.
     """
     about = GuardContext(call.run_id, call.call_id, call.scope, boundary)
     verdicts = await asyncio.gather(*(_ask(guard, value, about) for guard in guards))
     for code in (Code.GUARD_BLOCKED, Code.GUARD_UNAVAILABLE):
-        if code in verdicts:
-            return code
+        if names := [
+            repr(g.name) for g, said in zip(guards, verdicts, strict=True) if said is code
+        ]:
+            return code, f"{boundary} guard {', '.join(names)}"
     return None
 
 

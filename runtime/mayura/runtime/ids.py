@@ -16,7 +16,8 @@ RUN_ID: Final = re.compile(r"[0-9a-f]{32}")
 NodeId = NewType("NodeId", str)  #: A node's name, unique in its definition.
 CallId = NewType("CallId", str)  #: `<run>/step:<node>`, the one call a step can ever make.
 PayloadName: TypeAlias = str
-"""`input`, `output:<node>`, `answer:<node>`, `signal:<node>`, `reason:<node>`, `refusal:<node>`;
+"""`input`, `output:<node>`, `answer:<node>`, `signal:<node>`, `reason:<node>` (a person's),
+`refusal:<node>` (a tool's), `detail` and `detail:<node>` (why a run or step did not succeed);
 unique in a run."""
 Nonce = NewType("Nonce", bytes)  #: 16 bytes that name one write or one dispatch.
 
@@ -65,6 +66,11 @@ def run_id_of(scope: Scope, key: str) -> RunId:
 def call_id_of(run_id: RunId, node: NodeId) -> CallId:
     """The id under which the tool, the ledger and the receipt know this call (G1)."""
     return CallId(f"{run_id}/step:{node}")
+
+
+def detail_of(node: NodeId | None) -> PayloadName:
+    """Where it is kept why a step did not succeed; without a step, why the run did not."""
+    return "detail" if node is None else f"detail:{node}"
 
 
 def new_nonce() -> Nonce:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from mayura.runtime.core import values
 from mayura.runtime.core.binding import Unresolved
@@ -17,7 +17,7 @@ from mayura.runtime.core.reading import Reading, payload_of, read_by, sources
 from mayura.runtime.core.requests import approval_digest, input_digest
 from mayura.runtime.core.state import Approval, Cause, Instant, Question, Run, RunStatus, StepStatus
 from mayura.runtime.errors import Code, MayuraError
-from mayura.runtime.ids import RUN_ID, NodeId, PayloadName, RunId, check_run_id
+from mayura.runtime.ids import RUN_ID, NodeId, PayloadName, RunId, check_run_id, detail_of
 from mayura.runtime.journal import EventRecord, verified_events
 from mayura.runtime.loaded import Pinned
 from mayura.runtime.ports import JournalEntry, Loaded, Store
@@ -92,15 +92,22 @@ class Inspection:
             if outputs and run.step(node.id).status is StepStatus.SUCCEEDED
         ]
         refusals = {
-            node: PayloadName(f"refusal:{node}")
+            node: PayloadName(f"{'reason' if step.code is Code.REJECTED else 'refusal'}:{node}")
             for node, step in run.steps.items()
-            if step.cause is Cause.REFUSED
+            if step.cause is Cause.REFUSED or step.code is Code.REJECTED
+        }
+        reasons = {
+            node: detail_of(node)
+            for node, step in run.steps.items()
+            if step.status in (StepStatus.FAILED, StepStatus.BLOCKED)
         }
         wanted = set(sources(definition, run, (definition.result,))) if succeeded else set()
         wanted.update(name for node in shown if (name := payload_of(node)) is not None)
         once = [n for n in definition.nodes if isinstance(n, ToolNode) and _subject_held(n, run)]
         helpful = {name for node in once for name in sources(definition, run, read_by(node))}
-        helpful.update(refusals.values())
+        helpful.update(refusals.values(), reasons.values())
+        if run.result_code is not None:
+            helpful.add(detail_of(None))
         stored = await self._values(run.run_id, wanted - known.keys(), helpful - known.keys())
         said = {**known, **stored}
         reading = Reading(definition, run, said)
@@ -112,6 +119,8 @@ class Inspection:
             output=reading.resolve(definition.result) if succeeded else None,
             outputs={node.id: reading.output(node.id) for node in shown},
             refusals={n: str(said[name]) for n, name in refusals.items() if name in said},
+            reasons={n: str(said[name]) for n, name in reasons.items() if name in said},
+            reason=cast("str | None", said.get(detail_of(None))),
             keys=self._keys(run, pinned, reading),
         )
 

@@ -15,6 +15,7 @@ from mayura.runtime.core.state import (
     Receipt,
     Run,
     RunStatus,
+    Step,
     StepStatus,
 )
 from mayura.runtime.core.why import why
@@ -36,7 +37,8 @@ class StepView:
     charged_micros: int
     key: str | None  #: of its call, for the provider; see `Inspection.inspect` for when it is None
     output: JsonValue = None  #: released and asked for; else None
-    refusal: str | None = None  #: why the tool decided not to act, in its own words
+    reason: str | None = None  #: why it did not succeed: a place and its rule, a limit, a grant
+    refusal: str | None = None  #: why the tool, or the person who was asked, said no: their words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,7 @@ class Snapshot:
     steps: Mapping[NodeId, StepView]
     output: JsonValue
     code: Code | None  #: why a run whose steps all succeeded did not
+    reason: str | None  #: in which place its result does not fit, or which limit that passes
     budget: BudgetView
     next_wake_at_us: int | None
     revision: int
@@ -84,30 +87,27 @@ def snapshot(
     accepted: bool,
     output: JsonValue = None,
     outputs: Mapping[NodeId, JsonValue] | None = None,
-    refusals: Mapping[NodeId, str] | None = None,
+    refusals: Mapping[NodeId, str],
+    reasons: Mapping[NodeId, str],
+    reason: str | None,
     keys: Mapping[NodeId, str],
 ) -> Snapshot:
-    """Put a reading together. `outputs` holds the released step outputs that were asked for,
-    `keys` those of the calls of its steps.
+    """Put a reading together.
+
+    `outputs` holds the released step outputs that were asked for, `keys` the keys of the calls of
+    its steps, `refusals` and `reasons` why those did not succeed, `reason` why the run did not.
     """
     shown = outputs or {}
-    refused = refusals or {}
-    steps: dict[NodeId, StepView] = {}
-    for node in definition.nodes:
-        step = run.step(node.id)
-        steps[node.id] = StepView(
-            status=step.status,
-            code=step.code,
-            cause=step.cause,
-            receipt=step.receipt,
-            contradiction=step.contradiction,
-            acted=step.acted,
-            reserved_micros=step.reserved_micros,
-            charged_micros=step.charged_micros,
+    steps: dict[NodeId, StepView] = {
+        node.id: _seen(
+            run.step(node.id),
             key=keys.get(node.id),
             output=shown.get(node.id),
-            refusal=refused.get(node.id),
+            reason=reasons.get(node.id),
+            refusal=refusals.get(node.id),
         )
+        for node in definition.nodes
+    }
     return Snapshot(
         id=run.run_id,
         key=run.key,
@@ -118,6 +118,7 @@ def snapshot(
         steps=steps,
         output=output,
         code=run.result_code,
+        reason=reason,
         budget=BudgetView(
             maximum_micros=run.maximum_micros,
             spent_micros=run.spent_micros,
@@ -129,7 +130,33 @@ def snapshot(
         settlement=run.settlement,
         cancelled=run.cancelled,
         pausing=run.paused_at_us is not None,
-        why=why(definition, run, accepted=accepted, keys=keys),
+        why=why(
+            definition,
+            run,
+            accepted=accepted,
+            keys=keys,
+            reasons={**refusals, **reasons},
+            reason=reason,
+        ),
+    )
+
+
+def _seen(
+    step: Step, *, key: str | None, output: JsonValue, reason: str | None, refusal: str | None
+) -> StepView:
+    return StepView(
+        status=step.status,
+        code=step.code,
+        cause=step.cause,
+        receipt=step.receipt,
+        contradiction=step.contradiction,
+        acted=step.acted,
+        reserved_micros=step.reserved_micros,
+        charged_micros=step.charged_micros,
+        key=key,
+        output=output,
+        reason=reason,
+        refusal=refusal,
     )
 
 

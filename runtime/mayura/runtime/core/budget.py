@@ -12,6 +12,15 @@ def affordable(run: Run, cost_micros: int) -> bool:
     return cost_micros <= free_micros and run.overrun_micros == 0
 
 
+def shortage(run: Run, cost_micros: int) -> str:
+    """Why a call of this cost is not affordable."""
+    if run.overrun_micros:
+        return f"the run is {run.overrun_micros} micros over its budget and starts nothing more"
+    left_micros = run.maximum_micros - run.spent_micros - run.reserved_micros
+    left = f"{left_micros} of the run's {run.maximum_micros} are neither spent nor reserved"
+    return f"the call may cost {cost_micros} micros; {left}"
+
+
 def reserve(run: Run, cost_micros: int) -> Run:
     """Book the most a call may cost before it is made."""
     if cost_micros == 0:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from mayura.runtime.core import deadlines, outcome, values
+from mayura.runtime.core import deadlines, outcome, requests, values
 from mayura.runtime.core import transitions as t
 from mayura.runtime.core.binding import Unresolved
-from mayura.runtime.core.budget import affordable
+from mayura.runtime.core.budget import affordable, shortage
 from mayura.runtime.core.code import Code as TypeCode
 from mayura.runtime.core.code import Invalid
 from mayura.runtime.core.definition import (
@@ -30,7 +30,6 @@ from mayura.runtime.core.definition import (
 )
 from mayura.runtime.core.policy import Policy
 from mayura.runtime.core.reading import Reading, payload_of, read_by, sources
-from mayura.runtime.core.requests import approval_digest, input_digest, question_digest
 from mayura.runtime.core.state import (
     TERMINAL_STEPS,
     Approval,
@@ -141,11 +140,13 @@ def settled(view: View) -> t.Settle | None:
     try:
         reading = Reading(view.definition, run, view.payloads)
         result = view.code.check_result(reading.resolve(view.definition.result))
-        fits = len(values.encode(result)) <= view.policy.output_bytes_max
-    except (Invalid, Unresolved, MayuraError):
-        return t.Settle(RunStatus.FAILED, Code.INVALID_OUTPUT, view.now.wall_us)
-    if not fits:
-        return t.Settle(RunStatus.FAILED, Code.LIMIT_EXCEEDED, view.now.wall_us)
+        size = len(values.encode(result))
+    except (Invalid, Unresolved, MayuraError) as invalid:
+        code, now_us = Code.INVALID_OUTPUT, view.now.wall_us
+        return t.Settle(RunStatus.FAILED, code, now_us, str(invalid))
+    if size > view.policy.output_bytes_max:
+        detail = f"the result has {size} bytes; the limit is {view.policy.output_bytes_max}"
+        return t.Settle(RunStatus.FAILED, Code.LIMIT_EXCEEDED, view.now.wall_us, detail)
     return t.Settle(status, None, view.now.wall_us)
 
 
@@ -224,7 +225,8 @@ def _tool(view: View, node: ToolNode, step: Step, reading: Reading) -> t.Transit
         return unfilled
     missing = view.policy.missing(node.tool)
     if missing:
-        return t.Block(node.id, Code.PERMISSION_DENIED, ", ".join(missing))
+        lacks = f"the policy lacks {', '.join(missing)}"
+        return t.Block(node.id, Code.PERMISSION_DENIED, lacks)
     try:
         assert view.code is not None
         bound: dict[str, JsonValue] = {name: reading.resolve(b) for name, b in node.inputs}
@@ -235,20 +237,21 @@ def _tool(view: View, node: ToolNode, step: Step, reading: Reading) -> t.Transit
     except MayuraError as invalid:
         return t.Fail(node.id, invalid.code, str(invalid))
     if len(stored) > view.policy.output_bytes_max:
-        detail = f"the input is over {view.policy.output_bytes_max} bytes"
+        detail = f"the input has {len(stored)} bytes; the limit is {view.policy.output_bytes_max}"
         return t.Fail(node.id, Code.LIMIT_EXCEEDED, detail)
-    digest = input_digest(view.run, stored)
+    digest = requests.input_digest(view.run, stored)
     ask: t.RequestApproval | None = None
     if node.approval:
         approval = step.detail if isinstance(step.detail, Approval) else None
         if approval is None:
             ask = _request(view, node, digest)
-        elif view.now.wall_us >= approved_until_us(approval, view.policy):
+        elif view.now.wall_us >= requests.approved_until_us(approval, view.policy):
             return t.LapseApproval(node.id)
     if ask is not None and not node.tool.once:
         return ask
     if ask is None and not affordable(view.run, node.tool.cost_micros):
-        return t.Block(node.id, Code.BUDGET_EXCEEDED)
+        asked = shortage(view.run, node.tool.cost_micros)
+        return t.Block(node.id, Code.BUDGET_EXCEEDED, asked)
     return Ready(node, value, digest, ask)
 
 
@@ -279,15 +282,9 @@ def _beyond(binding: Binding, fan_out: FanOut, count: int) -> bool:
     return whole == fan_out.items and isinstance(place, int) and place >= count
 
 
-def approved_until_us(approval: Approval, policy: Policy) -> int:
-    """Until when a decided approval is good: its lifetime from the decision (G13)."""
-    decided_us = approval.decided_at_us or 0
-    return decided_us + policy.approval_lifetime_ms * 1_000 + approval.allowance_us
-
-
 def _request(view: View, node: ToolNode, digest: bytes) -> t.RequestApproval:
     expires_at_us = view.now.wall_us + view.policy.approval_lifetime_ms * 1_000
-    bound = approval_digest(view.run, node, digest, expires_at_us)
+    bound = requests.approval_digest(view.run, node, digest, expires_at_us)
     return t.RequestApproval(node.id, bound, expires_at_us)
 
 
@@ -326,7 +323,7 @@ def _ask(view: View, node: HumanNode, reading: Reading) -> t.Ask:
     context = None if node.context is None else reading.resolve(node.context)
     subject = None if node.subject_digest is None else reading.resolve(node.subject_digest)
     deadline_us = _deadline(reading, node.deadline)
-    digest = question_digest(view.run, node, context, subject, deadline_us)
+    digest = requests.question_digest(view.run, node, context, subject, deadline_us)
     return t.Ask(node.id, digest, deadline_us)
 
 

@@ -30,6 +30,7 @@ class Outcome:
     code: Code | None
     cause: Cause | None
     acted: Acted
+    detail: str = ""  #: why an output was not released: its place and rule, a guard or a limit
 
 
 _CAUSES: dict[Ending, Cause] = {
@@ -85,7 +86,7 @@ def succeeded(spec: ToolSpec) -> Outcome:
     return Outcome(StepStatus.SUCCEEDED, None, None, acted)
 
 
-def withheld(spec: ToolSpec, code: Code) -> Outcome:
+def withheld(spec: ToolSpec, code: Code, detail: str = "") -> Outcome:
     """The step of a call that succeeded with an output that may not be released.
 
     What may have acted never ends `failed` (G10); a guard's no is `blocked` for every tool.
@@ -93,8 +94,8 @@ def withheld(spec: ToolSpec, code: Code) -> Outcome:
     if spec.changes_nothing:
         blocked = code in (Code.GUARD_BLOCKED, Code.GUARD_UNAVAILABLE)
         status = StepStatus.BLOCKED if blocked else StepStatus.FAILED
-        return Outcome(status, code, None, Acted.NO)
-    return Outcome(StepStatus.BLOCKED, code, None, Acted.YES)
+        return Outcome(status, code, None, Acted.NO, detail)
+    return Outcome(StepStatus.BLOCKED, code, None, Acted.YES, detail)
 
 
 def abandoned(spec: ToolSpec, step: Step) -> tuple[Outcome, int | None]:

@@ -13,7 +13,8 @@ from mayura.runtime.core.digest import (
     digest,
     keyed,
 )
-from mayura.runtime.core.state import Run
+from mayura.runtime.core.policy import Policy
+from mayura.runtime.core.state import Approval, Run
 
 
 def input_digest(run: Run, stored: bytes) -> bytes:
@@ -33,6 +34,12 @@ def approval_digest(run: Run, node: ToolNode, call_input: bytes, expires_at_us: 
         run.policy,
         str(expires_at_us).encode(),
     )
+
+
+def approved_until_us(approval: Approval, policy: Policy) -> int:
+    """Until when a decided approval is good: its lifetime from the decision (G13)."""
+    decided_us = approval.decided_at_us or 0
+    return decided_us + policy.approval_lifetime_ms * 1_000 + approval.allowance_us
 
 
 def question_digest(

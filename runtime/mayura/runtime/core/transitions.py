@@ -34,7 +34,7 @@ class Bypass:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Stopped before dispatch; nothing acted. `detail` names grants or the first call (G16)."""
+    """Stopped before dispatch; nothing acted. `detail`: which grants, guard or first call (G16)."""
 
     node: NodeId
     code: Code
@@ -43,7 +43,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Ended before dispatch because a value does not fit; `detail` names the place."""
+    """Ended before dispatch because a value does not fit; `detail` names place and rule."""
 
     node: NodeId
     code: Code
@@ -154,6 +154,7 @@ class Decline:
     node: NodeId
     nonce: Nonce
     code: Code
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +175,10 @@ class RecordReceipt:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """The step's end, as its own process saw it; only from `dispatching` (G6)."""
+    """The step's end, as its own process saw it; only from `dispatching` (G6).
+
+    `detail` says why an output was not released: its place and rule, a guard or a limit.
+    """
 
     node: NodeId
     nonce: Nonce
@@ -182,6 +186,7 @@ class Complete:
     code: Code | None
     cause: Cause | None
     acted: Acted
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +233,15 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """No step is open any more: the run's status is that of its worst step."""
+    """No step is open any more: the run's status is that of its worst step.
+
+    `detail` says why the result does not fit.
+    """
 
     status: RunStatus
     code: Code | None
     at_us: int
+    detail: str = ""
 
 
 Transition: TypeAlias = (

@@ -19,15 +19,22 @@ _ENDS = {
 
 
 def why(
-    definition: Definition, run: Run, *, accepted: bool, keys: Mapping[NodeId, str] = _NOTHING
+    definition: Definition,
+    run: Run,
+    *,
+    accepted: bool,
+    keys: Mapping[NodeId, str] = _NOTHING,
+    reasons: Mapping[NodeId, str] = _NOTHING,
+    reason: str | None = None,
 ) -> str:
     """What the run waits for now. `accepted`: this process could advance it (G12).
 
-    `keys`: under which the provider knows the calls of its steps, as far as that can be said.
+    `keys`: under which the provider knows the calls of its steps, as far as that can be said;
+    `reasons`: why its steps did not succeed; `reason`: why its result does not fit.
     """
     steps = [(node, run.step(node.id)) for node in definition.nodes]
     if not run.open:
-        return _end(run, steps, keys)
+        return _end(run, steps, keys, reasons, reason)
     if run.paused_at_us is not None and run.status is RunStatus.PAUSED:
         return "It is paused; resume it to go on."
     for node, step in steps:
@@ -58,7 +65,13 @@ def _wait(node: Node, step: Step) -> str:
             return f"Step {node.id!r} waits for a person's approval{until}."
 
 
-def _end(run: Run, steps: list[tuple[Node, Step]], keys: Mapping[NodeId, str]) -> str:
+def _end(
+    run: Run,
+    steps: list[tuple[Node, Step]],
+    keys: Mapping[NodeId, str],
+    reasons: Mapping[NodeId, str],
+    reason: str | None,
+) -> str:
     unknown = [node.id for node, step in steps if step.status is StepStatus.UNKNOWN]
     if unknown:
         names = ", ".join(repr(name) for name in unknown)
@@ -69,7 +82,14 @@ def _end(run: Run, steps: list[tuple[Node, Step]], keys: Mapping[NodeId, str]) -
     for node, step in steps:
         if run.status in (RunStatus.BLOCKED, RunStatus.FAILED) and step.status in stops:
             acted = " It acted." if step.acted is Acted.YES else ""
-            return f"Step {node.id!r} is {step.status} ({step.code}).{acted}"
+            because = _because(reasons.get(node.id))
+            return f"Step {node.id!r} is {step.status} ({step.code}){because}.{acted}"
     if run.result_code is not None:
-        return f"Every step is done, but the result does not fit ({run.result_code})."
+        misfit = f"the result does not fit ({run.result_code}){_because(reason)}"
+        return f"Every step is done, but {misfit}."
     return _ENDS.get(run.status, f"It is {run.status}.")
+
+
+def _because(reason: str | None) -> str:
+    """The reason as a part of one line."""
+    return "" if not reason else ": " + " ".join(reason.split()).rstrip(".")
