@@ -2,7 +2,9 @@
 
 A durable commit and a round trip are what a write costs, so writes of many runs share them. An
 item is sent at once when a lane is free; what arrives while the lanes are busy forms the next
-flight. There is no timer: alone, an item waits for nobody.
+flight. There is no timer: alone, an item waits for nobody. Free lanes share what is ready, so that
+while the store carries out one flight, those who were answered by the other prepare the next: one
+flight with everybody in it would make the two sides take turns.
 
 Two items that share a key are never in the air together, neither in one flight nor in two, and
 they leave in the order in which they came. The keys of a write are its run and its `once`
@@ -18,6 +20,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from mayura.runtime.errors import Code, MayuraError
@@ -38,6 +41,8 @@ Flush: TypeAlias = Callable[[Sequence[Item]], Awaitable[Sequence[Outcome[Answer]
 
 BATCH_ITEMS_MAX: Final = 128
 """More rows in a commit gain little and make everybody in it wait."""
+SHARED_ITEMS_MIN: Final = 8
+"""Fewer are not shared between lanes: a flight costs as much as the rows of several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +150,9 @@ class Group(Generic[Item, Answer]):
         batch: list[_Queued[Item, Answer]] = []
         left: list[_Queued[Item, Answer]] = []
         blocked: set[Hashable] = set()
-        while self._queue and len(batch) < self._batch_items_max:
+        share = max(SHARED_ITEMS_MIN, ceil(len(self._queue) / self._lanes_free))
+        items_max = min(self._batch_items_max, share)
+        while self._queue and len(batch) < items_max:
             queued = self._queue.popleft()
             if self._flying.isdisjoint(queued.keys) and blocked.isdisjoint(queued.keys):
                 self._flying |= queued.keys

@@ -26,7 +26,7 @@ PAUSE_S_MIN: Final = 0.02
 PAUSE_S_MAX: Final = 1.0
 """Between two sendings of one operation; it doubles from the first to the last."""
 
-WRITERS: Final = 1
+WRITERS: Final = 2
 """Sessions that carry batches; a batch forms behind those that are in the air."""
 LONE_WRITERS: Final = 2
 """Sessions for writes that are unsure or wait for a lock, so that no batch waits with them."""
