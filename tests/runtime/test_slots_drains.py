@@ -112,6 +112,20 @@ async def test_a_finished_step_never_waits_for_the_next_ones_slot(world: World) 
     await holding
 
 
+async def test_the_slot_of_a_finished_body_carries_the_next_step_in_the_same_commit(
+    world: World,
+) -> None:
+    """With every slot taken, a completion and the dispatch it makes ready still share a commit."""
+    flow = two_steps(acting("shop.first"), acting("shop.second"))
+    engine = await world.engine(flow, calls_max=1)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    await engine.run_until_settled(run.id)
+    commits = {
+        (event.type, event.data.get("node")): event.version for event in await engine.events(run.id)
+    }
+    assert commits["step.dispatching", "then"] == commits["step.succeeded", "first"]
+
+
 async def test_a_drain_does_not_wait_for_what_may_not_begin_any_more(world: World) -> None:
     release = asyncio.Event()
     scarce = acting("shop.scarce", concurrency=1, timeout=SHORT_S, effects="read")

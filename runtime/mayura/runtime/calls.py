@@ -22,8 +22,9 @@ _log = logging.getLogger("mayura.runtime")
 class Calls:
     """Begins calls, carries them to their completion, and frees what they took.
 
-    A call's slots are taken by its admission. Its nonce is in hand from before its dispatch is
-    sent until its completion is stored (G9).
+    A call's slots are taken by its admission and free when its body has ended, so that what its
+    completion makes ready can take them in the same commit. Its nonce is in hand from before its
+    dispatch is sent until its completion is stored (G9).
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Calls:
         self._ended = ended
         self._sent: dict[Nonce, Dispatched] = {}  #: whose dispatch is not known to be committed
         self._in_hand: dict[NodeId, StepCall] = {}
+        self._holding: set[Nonce] = set()  #: calls that were made and still hold their slots
 
     def __len__(self) -> int:
         return len(self._in_hand)
@@ -82,8 +84,11 @@ class Calls:
         dispatched = None if dispatch is None else self._sent.pop(dispatch.nonce, None)
         if dispatched is None:
             return
-        call = StepCall(dispatched, self._writer, self._process.store)
+        call = StepCall(
+            dispatched, self._writer, self._process.store, lambda: self._let_go(dispatched)
+        )
         self._in_hand[dispatched.node.id] = call
+        self._holding.add(dispatched.nonce)
         self._process.start(self._carry(call, dispatched), self._writer.context)
 
     def give_up(self, dispatch: Dispatch | None) -> None:
@@ -107,6 +112,11 @@ class Calls:
         self._process.in_flight.leave(dispatched.nonce)
         self._admission.release(dispatched.tool)
 
+    def _let_go(self, dispatched: Dispatched) -> None:
+        if dispatched.nonce in self._holding:
+            self._holding.discard(dispatched.nonce)
+            self._admission.release(dispatched.tool)
+
     async def _carry(self, call: StepCall, dispatched: Dispatched) -> None:
         node = dispatched.node
         try:
@@ -123,7 +133,7 @@ class Calls:
                     self.late.add(node.id)
                 self._process.start(self._outlive(call, dispatched), self._writer.context)
             else:
-                self._admission.release(dispatched.tool)
+                self._let_go(dispatched)
             self._ended()
 
     async def _outlive(self, call: StepCall, dispatched: Dispatched) -> None:
@@ -133,5 +143,5 @@ class Calls:
         finally:
             self.outliving -= 1
             self.late.discard(dispatched.node.id)
-            self._admission.release(dispatched.tool)
+            self._let_go(dispatched)
             self._ended()

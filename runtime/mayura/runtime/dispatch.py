@@ -37,7 +37,7 @@ In none of them is the tool called again (G11): nothing in this system takes a s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import Context
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -125,10 +125,14 @@ def write_ahead(
 class StepCall:
     """The one call of a dispatched step. `run` is its life as a list of named steps."""
 
-    def __init__(self, dispatched: Dispatched, writer: RunWriter, store: Store) -> None:
+    def __init__(
+        self, dispatched: Dispatched, writer: RunWriter, store: Store, left: Callable[[], None]
+    ) -> None:
+        """`left` is told when the body has ended within its time."""
         self._x = dispatched
         self._writer = writer
         self._store = store
+        self._left = left
         self._body: Body | None = None
         self._outlived = False
 
@@ -222,6 +226,8 @@ class StepCall:
         self._outlived = True
         ended = await wait(self._body, self._x.call, self._x.node.tool.timeout_ms)
         self._outlived = ended.ending == "timed_out"
+        if not self._outlived:
+            self._left()
         await faultpoint("tool.returned")
         return ended
 

@@ -85,10 +85,10 @@ class Draft:
             raise Postponed
         self.command = command
 
-    def mark(self) -> Draft:
-        """A copy to come back to when a part of the transition is refused."""
+    def mark(self) -> Draft | None:
+        """A copy to come back to when a part of the transition is refused; None: the beginning."""
         if not self.changed:
-            return Draft(self.before, self.now, self.started)
+            return None
         copy = replace(
             self,
             events=list(self.events),
@@ -99,6 +99,10 @@ class Draft:
         )
         copy.run = self.run
         return copy
+
+    def back_to(self, mark: Draft | None) -> Draft:
+        """The draft as it was when `mark` was made."""
+        return Draft(self.before, self.now, self.started) if mark is None else mark
 
     def build(self, nonce: Nonce) -> RunWrite:
         """The write that makes this transition durable."""

@@ -244,16 +244,17 @@ class RunWriter:
             if intent.answered:
                 continue
             mark = draft.mark()
+            commanded = draft.command
             try:
                 results.append((intent, intent.plan(draft)))
-                if draft.command is not mark.command:
+                if draft.command is not commanded:
                     self._commander = intent
             except Postponed:
-                draft = mark
+                draft = draft.back_to(mark)
                 intents.remove(intent)
                 self._intents.append(intent)
             except Exception as refusal:  # noqa: BLE001 - one caller's mistake is nobody else's
-                draft = mark
+                draft = draft.back_to(mark)
                 intent.fail(refusal)
         return draft, results
 
