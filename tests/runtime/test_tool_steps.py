@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import pytest
 
 from mayura.runtime import Code, Refusal, Snapshot, Tool
 from mayura.runtime.core.definition import Effects
+from mayura.runtime.journal import EventRecord
 from tests.runtime.shop import (
     LEDGER,
     Body,
@@ -191,6 +192,8 @@ REFUSALS: list[tuple[Refusal, str | None]] = [
     (Refusal("a\0b\ud800c"), "ab?c"),
     (Refusal(""), None),
     (Sloppy(), None),
+    (Refusal(), None),
+    (Refusal(cast(str, None)), 'The tool\'s reason is no text: write Refusal("why").'),
 ]
 
 
@@ -230,26 +233,51 @@ async def test_a_cost_that_nobody_knows_leaves_the_step_unknown_and_its_reservat
     assert (seen.budget.spent_micros, seen.budget.reserved_micros) == (0, COST)
 
 
-async def test_a_second_report_is_refused_and_the_first_one_counts(world: World) -> None:
-    flow = one_step(tool_of("on the loop", "read"))
+def usage_of(events: list[EventRecord]) -> list[object]:
+    """What the receipts say of the reports of their calls."""
+    return [e.data.get("usage") for e in events if e.type == "step.receipt"]
+
+
+@pytest.mark.parametrize("effects", ["read", "write"])
+async def test_a_second_report_is_rejected_and_the_first_one_counts(
+    world: World, effects: Effects
+) -> None:
+    flow = one_step(tool_of("on the loop", effects))
     LEDGER.does("act", reporting(3, then=reporting(4)))
     engine = await world.engine(flow)
     run = await engine.submit(flow, "o-1", key="o-1")
     seen = await engine.run_until_settled(run.id)
-    assert step_of(seen).code is Code.TOOL_FAILED, "the report raised in the tool"
-    assert seen.budget.spent_micros == 3
+    assert (seen.status, seen.budget.spent_micros) == ("succeeded", 3)
+    assert usage_of(await engine.events(run.id)) == ["rejected"]
 
 
-async def test_a_report_is_of_whole_micros(world: World) -> None:
-    """Case F4."""
-    flow = one_step(tool_of("on the loop", "read"))
+AMOUNTS: list[Any] = [-1, 1.5, "1", True, None, float("nan"), 2**53, 10**30]
+
+
+@pytest.mark.parametrize("effects", ["read", "write"])
+async def test_a_report_that_is_no_amount_makes_no_paid_call_uncertain(
+    world: World, effects: Effects, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Case F4: it comes after the effect; the most the call may cost is charged."""
+    flow = one_step(tool_of("on the loop", effects))
     engine = await world.engine(flow)
-    for amount in (-1, 1.5, "1", True, float("nan")):
-        LEDGER.does("act", reporting(cast(int, amount)))
-        run = await engine.submit(flow, "o-1", key=repr(amount))
-        seen = await engine.run_until_settled(run.id)
-        assert step_of(seen).code is Code.TOOL_FAILED, amount
-        assert seen.budget.spent_micros == COST, "nothing was reported"
+    for number, amount in enumerate(AMOUNTS):
+        for node_amounts in ((amount, 0), (0, amount)):
+            LEDGER.does("act", reporting(*node_amounts))
+            run = await engine.submit(flow, "o-1", key=f"{number}-{node_amounts[0]}")
+            seen = await engine.run_until_settled(run.id)
+            assert (seen.status, seen.budget.spent_micros) == ("succeeded", COST), amount
+            assert usage_of(await engine.events(run.id)) == ["rejected"]
+            assert f"call {run.id}/step:act: its report of usage was rejected" in caplog.text
+
+
+async def test_a_report_after_one_that_is_no_amount_counts(world: World) -> None:
+    flow = one_step(tool_of("on the loop", "write"))
+    LEDGER.does("act", reporting(-1, then=reporting(4)))
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    seen = await engine.run_until_settled(run.id)
+    assert (seen.status, seen.budget.spent_micros) == ("succeeded", 4)
 
 
 async def test_a_charge_above_the_reservation_is_an_overrun_and_stops_the_run(
@@ -268,19 +296,21 @@ async def test_a_charge_above_the_reservation_is_an_overrun_and_stops_the_run(
     assert overruns == [{"node": "first", "over": 5}]
 
 
+@pytest.mark.parametrize("reported", [2, -2], ids=["good", "rejected"])
 @pytest.mark.parametrize("effects", ["read", "write"])
 async def test_a_refusal_after_usage_was_reported_is_an_ordinary_exception(
-    world: World, effects: Effects
+    world: World, effects: Effects, reported: int
 ) -> None:
     flow = one_step(tool_of("on the loop", effects))
-    LEDGER.does("act", reporting(2, then=refusing()))
+    LEDGER.does("act", reporting(reported, then=refusing()))
     engine = await world.engine(flow)
     run = await engine.submit(flow, "o-1", key="o-1")
     seen = await engine.run_until_settled(run.id)
     step = step_of(seen)
     assert step.status == ("failed" if effects in NOTHING else "unknown")
     assert (step.receipt, step.refusal) != ("not_started", "It is sold out.")
-    assert seen.budget.spent_micros == (2 if effects in NOTHING else 0)
+    charged = 2 if reported > 0 else COST
+    assert seen.budget.spent_micros == (charged if effects in NOTHING else 0)
 
 
 async def test_a_call_has_the_same_identity_whoever_makes_it(world: World) -> None:
@@ -309,5 +339,5 @@ async def test_a_tools_words_go_to_the_local_log_with_run_and_call(
     (record,) = [r for r in caplog.records if r.name == "mayura.tool"]
     assert record.exc_info is not None
     assert vars(record)["call_id"] == f"{run.id}/step:act"
-    assert "4711" not in record.getMessage()
+    assert record.getMessage() == f"call {run.id}/step:act: the tool raised ValueError"
     assert "4711" not in await world.place.dump()

@@ -5,24 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
-from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ids import CallId, RunId, Scope
 
 REFUSAL_REASON_CHARS_MAX = 512
+USAGE_MICROS_MAX = 2**53 - 1
+_NO_TEXT = 'The tool\'s reason is no text: write Refusal("why").'
 
 
 class Refusal(Exception):
     """Raised by a tool before any effect: the step fails cleanly and its cost is released.
 
-    The reason is the only text of a tool that is ever stored or shown.
+    The reason is the only text of a tool that is ever stored or shown. One that is no text makes
+    the refusal no less a refusal: an error here would make it a call that may have acted.
     """
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason[:REFUSAL_REASON_CHARS_MAX])
-        self.reason = reason[:REFUSAL_REASON_CHARS_MAX]
+    def __init__(self, reason: str = "") -> None:
+        given: object = reason
+        text = given[:REFUSAL_REASON_CHARS_MAX] if isinstance(given, str) else _NO_TEXT
+        super().__init__(text)
+        self.reason = text
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,7 @@ class Call:
     deadline_us: int
     cancellation: Cancellation = field(default_factory=Cancellation)
     usage: Usage | None = None
-    reported_twice: bool = False
+    usage_rejected: bool = False  #: a report was no amount, or came after another
 
     @property
     def uuid(self) -> UUID:
@@ -100,23 +107,37 @@ class Call:
 
     @property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger bound to run and call; log no payloads with it."""
+        """A logger that begins every line with the call's id; log no payloads with it.
+
+        That id begins with the run's; both are attributes of the record as well.
+        """
         extra = {"run_id": self.run_id, "call_id": self.call_id}
-        return logging.LoggerAdapter(logging.getLogger("mayura.tool"), extra)
+        return _CallLog(logging.getLogger("mayura.tool"), extra)
 
     def report_usage(self, known_micros: int, unknown_micros: int = 0) -> None:
         """Say what the call cost, at most once, in micros of the budget.
 
-        More than `cost_micros` is kept as an overrun (G14). Raises INVALID_INPUT for a negative
-        or fractional amount and CONFLICT for a second report; the first one stays.
+        More than `cost_micros` is kept as an overrun (G14). It never raises, for the call may have
+        acted by now: a report that is no whole number from 0 to 2^53 - 1, or that is not the
+        first, is rejected. The log and the receipt's event say so; a call without another report
+        is charged its `cost_micros`.
         """
-        for amount in (known_micros, unknown_micros):
-            if type(amount) is not int or amount < 0:
-                raise MayuraError(
-                    Code.INVALID_INPUT,
-                    "report_usage takes whole, non-negative micros; round up before reporting",
-                )
-        if self.usage is not None:
-            self.reported_twice = True
-            raise MayuraError(Code.CONFLICT, "report_usage was already called for this call")
-        self.usage = Usage(known_micros, unknown_micros)
+        amounts = (known_micros, unknown_micros)
+        whole = all(type(micros) is int and 0 <= micros <= USAGE_MICROS_MAX for micros in amounts)
+        if whole and self.usage is None:
+            self.usage = Usage(known_micros, unknown_micros)
+            return
+        self.usage_rejected = True
+        remedy = "report once" if whole else "whole micros from 0 to 2^53 - 1; round up before"
+        with suppress(Exception):  # neither may a log that fails
+            self.logger.warning("its report of usage was rejected: %s", remedy)
+
+
+class _CallLog(logging.LoggerAdapter[logging.Logger]):
+    """Says in every line, not only beside it, whose it is."""
+
+    def process(
+        self, msg: object, kwargs: MutableMapping[str, Any]
+    ) -> tuple[str, MutableMapping[str, Any]]:
+        about = self.extra or {}
+        return f"call {about['call_id']}: {msg}", {**kwargs, "extra": about}

@@ -237,10 +237,13 @@ class StepCall:
         return Proof(found, self._raw_output(ended), reason)
 
     def _evidence(self, ended: Ended) -> Evidence:
-        usage = self._x.call.usage
-        known = None if usage is None else usage.known_micros
-        unknown = 0 if usage is None else usage.unknown_micros
-        return outcome.evidence(self._x.node.tool, ended.ending, known, unknown)
+        call, spec = self._x.call, self._x.node.tool
+        if call.usage is not None:
+            known, unknown = call.usage.known_micros, call.usage.unknown_micros
+            return outcome.evidence(spec, ended.ending, known, unknown)
+        # It did something that costs, so a refusal would be none: the most it may cost is charged.
+        known_micros = spec.cost_micros if call.usage_rejected else None
+        return outcome.evidence(spec, ended.ending, known_micros, 0)
 
     def _raw_output(self, ended: Ended) -> bytes | Unfit | None:
         """The output as it will be stored, or why it cannot be."""
@@ -282,6 +285,7 @@ class StepCall:
                 found.cause,
                 found.charge_micros,
                 isinstance(output, bytes),
+                self._x.call.usage_rejected,
             )
         )
         if draft.run.step(node).receipt is before:

@@ -90,7 +90,12 @@ def record(run: Run, x: t.RecordReceipt) -> Applied:
     )
     events: tuple[t.Event, ...] = (
         event_of(
-            "step.receipt", x.node, receipt=x.receipt, cause=x.cause, charged=charge_micros or None
+            "step.receipt",
+            x.node,
+            receipt=x.receipt,
+            cause=x.cause,
+            charged=charge_micros or None,
+            usage="rejected" if x.usage_rejected else None,
         ),
     )
     if charge_micros is None:

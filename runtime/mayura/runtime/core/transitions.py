@@ -171,6 +171,7 @@ class RecordReceipt:
     cause: Cause | None
     charge_micros: int | None
     output: bool  #: the raw output is stored with it, withheld
+    usage_rejected: bool = False  #: the tool reported its cost in a way that cannot be charged
 
 
 @dataclass(frozen=True, slots=True)
