@@ -222,3 +222,46 @@ async def test_a_result_that_does_not_fit_says_where(world: World) -> None:
     assert (seen.status, seen.code) == ("failed", "LIMIT_EXCEEDED")
     assert seen.reason == "the result has 247 bytes; the limit is 200"
     assert seen.reason in seen.why
+
+
+# --- the log --------------------------------------------------------------------------------------
+
+
+async def test_a_drain_names_the_calls_that_it_leaves(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    theirs = await in_hand(world, PLAIN)
+    await theirs.dies(world)
+    assert f"1 calls behind, and 0 bodies that had outlived theirs: {theirs.run_id}/step:act" in (
+        caplog.text
+    )
+
+
+async def test_a_guard_that_raised_is_in_the_log_without_a_word_of_its_own(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    def check(value: object, about: object) -> bool:
+        raise ValueError(f"SECRET {value}")
+
+    flow = one_step(acting(input_guards=[Guard("broken", "1", check)]))
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    await engine.run_until_settled(run.id)
+    said = f"call {run.id}/step:act: the input guard 'broken' raised ValueError"
+    assert said in [record.getMessage() for record in caplog.records]
+    assert "SECRET" not in caplog.text
+
+
+async def test_every_line_that_a_tool_logs_names_its_call(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    def body(call: Call) -> str:
+        call.logger.warning("it took %d tries, 100%% sure", 3)
+        return "done"
+
+    LEDGER.does("act", body)
+    engine = await world.engine(PLAIN)
+    run = await engine.submit(PLAIN, "o-1", key="o-1")
+    await engine.run_until_settled(run.id)
+    said = [record.getMessage() for record in caplog.records if record.name == "mayura.tool"]
+    assert said == [f"call {run.id}/step:act: it took 3 tries, 100% sure"]

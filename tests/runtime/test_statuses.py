@@ -226,3 +226,5 @@ async def test_waiting_for_a_result_ends_when_the_run_settles_or_time_is_up(worl
     done.set()
     assert [(await each).status for each in waiting] == ["succeeded"] * 2
     await driving
+    for timeout in (0, 0.0, 1e-9):
+        assert (await engine.result(run.id, timeout=timeout)).status == "succeeded"

@@ -11,7 +11,7 @@ from mayura.runtime.core.decision import Ready
 from mayura.runtime.core.state import Dispatch
 from mayura.runtime.dispatch import Dispatched, StepCall, write_ahead
 from mayura.runtime.draft import Draft
-from mayura.runtime.ids import NodeId, Nonce
+from mayura.runtime.ids import CallId, NodeId, Nonce, call_id_of
 from mayura.runtime.loaded import AnyTool
 from mayura.runtime.process import Process
 from mayura.runtime.run_writer import RunWriter
@@ -49,6 +49,12 @@ class Calls:
 
     def __len__(self) -> int:
         return len(self._in_hand)
+
+    @property
+    def left(self) -> list[CallId]:
+        """The calls in hand, and those whose bodies outlived them and may prove something."""
+        run_id = self._writer.run_id
+        return [call_id_of(run_id, node) for node in sorted(self._in_hand.keys() | self.late)]
 
     def begin(
         self,

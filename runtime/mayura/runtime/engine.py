@@ -51,6 +51,7 @@ CANCEL_POLL_S: Final = 1.0
 KEPT_INPUT_BYTES_MAX: Final = 16 * 1024
 """A larger input is read again when its run is driven."""
 DRAIN_SLACK_S: Final = 10.0
+LEFT_SHOWN_MAX: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,23 +236,28 @@ class Engine(Operations, Inspection):
         return due
 
     async def result(self, run_id: RunId, *, timeout: float | None = None) -> Snapshot:  # noqa: ASYNC109
-        """Wait until the run has settled, whoever drives it. TIMEOUT after `timeout` seconds."""
+        """Wait until the run has settled, whoever drives it. TIMEOUT after `timeout` seconds.
+
+        It looks at least once: a run that has settled is returned however short the time.
+        """
         check_run_id(run_id)
         _refuse_timeout("result timeout", timeout)
         moved = self._drivers.moved(run_id)
         pause_s = LOOK_AGAIN_S_MIN
         try:
+            moved.clear()
+            seen = await self.inspect(run_id)
             with anyio.fail_after(timeout):
-                while True:
-                    moved.clear()
-                    seen = await self.inspect(run_id)
-                    if seen.settled:
-                        return seen
+                while not seen.settled:
                     with anyio.move_on_after(pause_s):
                         await moved.wait()
                     pause_s = min(LOOK_AGAIN_S_MAX, pause_s * 2)
+                    moved.clear()
+                    seen = await self.inspect(run_id)
+            return seen
         except TimeoutError:
-            raise MayuraError(Code.TIMEOUT, f"run {run_id} has not settled yet") from None
+            text = f"run {run_id} has not settled within {timeout} seconds; it goes on: wait again"
+            raise MayuraError(Code.TIMEOUT, text) from None
         finally:
             self._drivers.unwatch(run_id)
 
@@ -274,13 +280,15 @@ class Engine(Operations, Inspection):
             sum(len(driver.calls) for driver in self._drivers.in_hand()),
             sum(len(driver.calls.late) for driver in self._drivers.in_hand()),
         )
+        which = [call for driver in self._drivers.in_hand() for call in driver.calls.left]
         while working := self._working():
             for work in working:
                 work.cancel()
             await asyncio.wait(working)
         if left.calls_left or left.bodies_left:
-            text = "a drain left %d calls behind, and %d bodies that had outlived theirs"
-            _log.error(text, left.calls_left, left.bodies_left)
+            text = "a drain left %d calls behind, and %d bodies that had outlived theirs: %s"
+            shown = ", ".join(which[:LEFT_SHOWN_MAX]) + (", ..." if which[LEFT_SHOWN_MAX:] else "")
+            _log.error(text, left.calls_left, left.bodies_left, shown)
         return left
 
     def _working(self) -> set[asyncio.Task[None]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from inspect import isawaitable
 from typing import Final
@@ -11,6 +12,8 @@ from mayura.runtime.call import Call
 from mayura.runtime.core.definition import JsonValue
 from mayura.runtime.core.guards import Boundary, Guard, GuardContext
 from mayura.runtime.errors import Code
+
+_log = logging.getLogger("mayura.tool")
 
 GUARD_TIME_S_MAX: Final = 5.0
 _late: Final[set[asyncio.Task[Code | None]]] = set()  #: guards that ignore being stopped
@@ -49,6 +52,8 @@ async def _answer(guard: Guard, value: JsonValue, about: GuardContext) -> Code |
     try:
         answer = guard.check(value, about)
         allowed = await answer if isawaitable(answer) else answer
-    except BaseException:  # noqa: BLE001 - whatever a guard raises, it did not allow: fail closed
+    except BaseException as raised:  # noqa: BLE001 - whatever it raises, it did not allow: fail closed
+        text = "call %s: the %s guard %r raised %s"
+        _log.warning(text, about.call_id, about.boundary, guard.name, type(raised).__name__)
         return Code.GUARD_UNAVAILABLE
     return None if allowed is True else Code.GUARD_BLOCKED

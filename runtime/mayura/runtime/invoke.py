@@ -7,7 +7,6 @@ a daemon, so that a body that never ends cannot keep the process from ending.
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -18,8 +17,6 @@ from typing import cast
 from mayura.runtime.call import REFUSAL_REASON_CHARS_MAX, Call, Refusal
 from mayura.runtime.core.outcome import Ending
 from mayura.runtime.loaded import AnyTool
-
-_log = logging.getLogger("mayura.tool")
 
 
 @dataclass(frozen=True, slots=True)
