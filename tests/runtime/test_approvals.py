@@ -205,6 +205,27 @@ async def test_whoever_requested_a_run_does_not_approve_it_where_duties_are_sepa
     assert (await engine.run_until_settled(run_id)).status == "succeeded"
 
 
+async def test_where_duties_are_separate_somebody_must_have_requested_the_run(
+    world: World,
+) -> None:
+    """Else nobody could be told apart from whoever did; and a run of before stays unapproved."""
+    policy = policy_for(ASKING, separation_of_duties=True)
+    free = one_step(ACT, name="shop.free")
+    engine = await world.engine(ASKING, free, policy=policy)
+    with refused(Code.INVALID_INPUT) as caught:
+        await engine.submit(ASKING, "o-1", key="o-1")
+    assert "node 'act' asks for an approval" in str(caught.value)
+    assert "requested_by" in str(caught.value)
+    await engine.submit(free, "o-1", key="asks nobody")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mayura.runtime.engine.refuse_no_requester", lambda *_: None)
+        run_id, request = await asked(engine)
+    for decide in (engine.approve, engine.reject):
+        with refused(Code.PERMISSION_DENIED) as caught:
+            await decide(run_id, "act", request.digest, credential=BOB)
+        assert "nobody is named" in str(caught.value)
+
+
 async def test_without_separate_duties_whoever_requested_a_run_may_approve_it(
     world: World,
 ) -> None:

@@ -37,7 +37,13 @@ from mayura.runtime.process import Process
 from mayura.runtime.registry import Registry
 from mayura.runtime.slots import CALLS_MAX, SLOTS_MAX, THREADS_MAX, Slots
 from mayura.runtime.snapshot import Snapshot
-from mayura.runtime.submit import KEY_CHARS_MAX, Submission, new_run, same_submission
+from mayura.runtime.submit import (
+    KEY_CHARS_MAX,
+    Submission,
+    new_run,
+    refuse_no_requester,
+    same_submission,
+)
 
 _log = logging.getLogger("mayura.runtime")
 
@@ -156,6 +162,9 @@ class Engine(Operations, Inspection):
     ) -> Submitted[OutputT]:
         """Store a run of `workflow`. The same key and content again is the same run.
 
+        `requested_by` is the id of the person who asked; a policy with separation of duties needs
+        it where calls are approved.
+
         INVALID_INPUT: the input does not fit. LIMIT_EXCEEDED: it is too large. CONFLICT
         (`SubmitConflict`): the key holds another submission; it names that run.
         """
@@ -164,6 +173,7 @@ class Engine(Operations, Inspection):
         if requested_by is not None:
             check_text("requested_by", requested_by, PERSON_CHARS_MAX)
         policy = self._registry.policy
+        refuse_no_requester(workflow.definition, policy, requested_by)
         given = workflow.input_json(input)
         stored = values.encode(given)
         if len(stored) > policy.output_bytes_max:

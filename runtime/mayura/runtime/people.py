@@ -51,7 +51,11 @@ async def verified(
 
 def may_decide(person: Person, run: Run, policy: Policy) -> None:
     """Separation of duties: whoever asked for the run does not approve its calls."""
-    if policy.separation_of_duties and run.requested_by == person.id:
+    if not policy.separation_of_duties:
+        return
+    if run.requested_by is None:  # anybody might be the one; a submission of ours is refused
+        raise _denied("nobody is named as having requested the run: cancel it and submit it anew")
+    if run.requested_by == person.id:
         raise _denied("whoever requested the run cannot approve it; ask somebody else")
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from mayura.runtime.core import values
-from mayura.runtime.core.definition import Definition, JsonValue
+from mayura.runtime.core.definition import Definition, JsonValue, ToolNode
 from mayura.runtime.core.digest import SUBMISSION, chain, keyed
 from mayura.runtime.core.policy import Policy
 from mayura.runtime.core.state import Instant, Run, RunStatus
-from mayura.runtime.errors import SubmitConflict
+from mayura.runtime.errors import Code, MayuraError, SubmitConflict
 from mayura.runtime.ids import Scope, run_id_of
 from mayura.runtime.ports import Created, NewRun
 
@@ -36,6 +36,19 @@ class Submission:
         return keyed(
             salt, SUBMISSION, self.definition.digest, self.policy.digest, self.input, requested_by
         )
+
+
+def refuse_no_requester(definition: Definition, policy: Policy, requested_by: str | None) -> None:
+    """Raise INVALID_INPUT where people are to be told apart from somebody who is not named."""
+    if requested_by is None and policy.separation_of_duties:
+        for node in definition.nodes:
+            if isinstance(node, ToolNode) and node.approval:
+                raise MayuraError(
+                    Code.INVALID_INPUT,
+                    f"workflow {definition.id!r} node {node.id!r} asks for an approval, and the "
+                    "policy's separation_of_duties keeps whoever requested the run from giving "
+                    "it: name that person in requested_by",
+                )
 
 
 def new_run(scope: Scope, submission: Submission, now: Instant) -> NewRun:

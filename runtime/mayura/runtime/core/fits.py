@@ -24,10 +24,18 @@ def mismatch(source: JsonValue, target: JsonValue) -> str | None:
     )
 
 
+def null_for(source: JsonValue, target: JsonValue) -> Path | None:
+    """The first place where `source` says that it may be null, and `target` takes none."""
+    return _Comparison(cast(Schema, source), cast(Schema, target)).null_between(
+        cast(Schema, source), cast(Schema, target)
+    )
+
+
 class _Comparison:
     def __init__(self, source: Schema, target: Schema) -> None:
         self._sources = cast("dict[str, Schema]", source.get("$defs", {}))
         self._targets = cast("dict[str, Schema]", target.get("$defs", {}))
+        self._nulls: dict[tuple[int, int], Path | None] = {}
 
     def between(self, source: Schema, target: Schema, path: Path) -> str | None:
         if len(path) > DEPTH_MAX:
@@ -44,6 +52,36 @@ class _Comparison:
         if len(sources) * len(targets) == 1:
             return reason
         return f"{_place(path)} is {_said(sources)} where {_said(targets)} is expected"
+
+    def null_between(self, source: Schema, target: Schema) -> Path | None:
+        """As `null_for`. Where a value has several alternatives, one that takes it is enough."""
+        targets = _alternatives(target, self._targets)
+        if any(not one or "allOf" in one for one in targets):
+            return None
+        for one in _alternatives(source, self._sources):
+            if one == NULL or None in cast("list[JsonValue]", one.get("enum", [])):
+                if not any(_fits(other, None, self._targets) for other in targets):
+                    return ()
+                continue
+            alike = [
+                other for other in targets if "type" in one and one["type"] == other.get("type")
+            ]
+            found = [self._null_inside(one, other) for other in alike]
+            if found and None not in found:
+                return found[0]
+        return None
+
+    def _null_inside(self, source: Schema, target: Schema) -> Path | None:
+        """Looked up once for two types, however often a type holds itself."""
+        asked = id(source), id(target)
+        if asked not in self._nulls:
+            self._nulls[asked] = None
+            for name, one, other in _members(source, target):
+                found = self.null_between(one, other)
+                if found is not None:
+                    self._nulls[asked] = (name, *found)
+                    break
+        return self._nulls[asked]
 
     def _single(self, source: Schema, target: Schema, path: Path) -> str | None:
         if "allOf" in source or "allOf" in target or not source or not target:
@@ -92,6 +130,18 @@ class _Comparison:
 
     def _differ(self, source: Schema, target: Schema, path: Path) -> str:
         return f"{_place(path)} is {_said([source])} where {_said([target])} is expected"
+
+
+def _members(source: Schema, target: Schema) -> list[tuple[str | int, Schema, Schema]]:
+    """The parts that two arrays, or two objects, both declare."""
+    pairs: list[tuple[str | int, JsonValue, JsonValue]] = [
+        (0, source.get("items"), target.get("items")),
+        ("*", source.get("additionalProperties"), target.get("additionalProperties")),
+    ]
+    has = cast("dict[str, JsonValue]", source.get("properties", {}))
+    takes = cast("dict[str, JsonValue]", target.get("properties", {}))
+    pairs.extend((name, has[name], takes[name]) for name in has if name in takes)
+    return [(n, a, b) for n, a, b in pairs if isinstance(a, dict) and isinstance(b, dict)]
 
 
 def _alternatives(schema: Schema, definitions: dict[str, Schema]) -> list[Schema]:

@@ -83,7 +83,7 @@ def _result(
         raise
     finally:
         parts.open = False
-    return Writing(parts, workflow_id, None).bind("result", returned, outputs)
+    return Writing(parts, workflow_id, None).bind_result(returned, outputs)
 
 
 def _refuse_unstable(where: str, definition: Definition, again: Definition) -> None:

@@ -10,13 +10,14 @@ from typing import Any, Final, Generic, TypeVar, cast
 from mayura.runtime.core.code import Invalid
 from mayura.runtime.core.codec import Codec
 from mayura.runtime.core.definition import Binding, Constant, FromInput, FromStep
-from mayura.runtime.core.fits import mismatch
+from mayura.runtime.core.fits import mismatch, null_for
 from mayura.runtime.core.graph import SHA256_HEX, natural
 from mayura.runtime.core.mistake import DefinitionError
 from mayura.runtime.core.schema import schema_behind
 from mayura.runtime.core.symbols import Origin, Reference, Symbol, reference_of, symbol_inside
 from mayura.runtime.core.tool import Bound, Tool
 from mayura.runtime.core.type_names import name_of
+from mayura.runtime.core.values import at
 from mayura.runtime.ids import NodeId
 
 O_co = TypeVar("O_co", covariant=True)
@@ -62,6 +63,25 @@ class Writing:
             return Constant(codec.dump(value))
         except Invalid as invalid:
             raise DefinitionError(where, str(invalid)) from None
+
+    def bind_result(self, value: object, codec: Codec[Any]) -> Binding:
+        """The binding of what the workflow returns.
+
+        A null where none is taken would be found when everything has been done: so it is refused
+        here, other than for the input of a step, which is looked at before the call.
+        """
+        binding = self.bind("result", value, codec)
+        reference = reference_of(value)
+        if reference is not None:
+            place = null_for(schema_behind(reference.declared), codec.schema)
+            if place is not None:
+                raise DefinitionError(
+                    f"{self.where} result",
+                    f"{at('the value', place)} may be null ({name_of(reference.declared)} for "
+                    f"{name_of(codec.declared)}): say `| None` there in the return type, or "
+                    "return what a tool makes of it",
+                )
+        return binding
 
     def bind_symbol(
         self, name: str, value: object, otherwise: str
