@@ -69,6 +69,8 @@ def test_a_url_says_where_and_how() -> None:
     assert "sslmode=require" in target_of(f"{URL}?sslmode=require").dsn
     several = "postgresql://ada@one:5432,two:5433/shop?target_session_attrs=read-write"
     assert "one:5432,two:5433" in target_of(several).dsn
+    for named in ("/shop?host=/run/db&port=5433", "[::1]:5432/shop", "?service=shop"):
+        assert target_of(f"postgresql://{named}").dsn
 
 
 @pytest.mark.parametrize(
@@ -84,6 +86,14 @@ def test_a_url_says_where_and_how() -> None:
         (f"{URL}?pooler", "postgresql://"),
         (f"{URL}#part", "postgresql://"),
         (f"postgresql://ada:{SECRET}@[::1/shop", "postgresql://"),
+        (f"postgresql://ada:{SECRET}@db:54x2/shop", "its port is no number from 1 to 65535"),
+        (f"postgresql://ada:{SECRET}@db:65536/shop", "its port is no number"),
+        (f"postgresql://ada:{SECRET}@one:5432,two:0/shop", "its port is no number"),
+        (f"postgresql://ada:{SECRET}@[::1]:x/shop", "its port is no number"),
+        (f"{URL}?port=x", "its port is no number"),
+        (f"postgresql://ada:{SECRET}/2@db/shop", "part of a password"),
+        (f"postgresql://ada:{SECRET}@db", "names no database"),
+        (f"postgresql://ada:{SECRET}@db:5432/", "names no database"),
     ],
 )
 def test_a_wrong_url_is_refused_with_advice_and_without_its_secrets(url: str, hint: str) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import cast
 
 import asyncpg
 import pytest
 
+from mayura.runtime import open_store as open_any_store
 from mayura.runtime.errors import Code, MayuraError
 from mayura.storage.migrate import migration_of, migrations_of, schema_of
 from mayura.storage.postgres import migrate, open_store
@@ -106,6 +109,41 @@ async def test_a_url_that_the_database_refuses_is_said_so_at_once(
     assert refused.value.code is Code.INVALID_CONFIG
     assert "hunter2" not in str(refused.value)
     assert refused.value.__cause__ is None
+
+
+async def test_a_database_that_takes_no_writes_is_said_to_be_read_only(
+    empty_postgres_url: str,
+) -> None:
+    name = empty_postgres_url.rpartition("/")[2]
+    setting = f'alter database "{name}" set default_transaction_read_only = on'
+    await carry_out(empty_postgres_url, setting)
+    with pytest.raises(MayuraError) as refused:
+        await open_store(empty_postgres_url, scope=SCOPE)
+    assert refused.value.code is Code.STORAGE_UNAVAILABLE
+    assert "it is read-only" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgress://ada:hunter2@db/shop",
+        "postgresql://ada:hunter2@db:x/shop",
+        "postgresql://ada:hunter2@db",
+        "postgresql://ada:hunt#er2@db/shop",
+        "host=db password=hunter2",
+        "host=db:5432 password=hunter2",
+        "//ada:hunter2@db/shop",
+        Path("hunter2.db"),
+        None,
+    ],
+)
+async def test_no_text_about_a_wrong_url_holds_its_password(url: object) -> None:
+    with pytest.raises(MayuraError) as refused:
+        await open_any_store(cast(str, url))
+    assert refused.value.code is Code.INVALID_CONFIG
+    assert "hunt" not in str(refused.value)
+    if str(url).startswith("postgress:"):
+        assert "did you mean 'postgres" in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import re
 from collections.abc import Awaitable, Callable
 from importlib.metadata import entry_points
-from typing import cast
+from typing import Final, cast
 
 from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ids import Scope
 from mayura.runtime.ports import Store
 
 GROUP = "mayura.stores"
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 
 async def open_store(
@@ -24,8 +26,16 @@ async def open_store(
     INVALID_CONFIG for a scheme no installed store has, and what the store says of its URL.
     """
     # What is installed, and its code, are read from files: not on the loop.
-    opener = await asyncio.to_thread(_opener, url.partition(":")[0])
+    opener = await asyncio.to_thread(_opener, _scheme(url))
     return await opener(url, scope=scope or Scope(), environment=environment, migrate=migrate)
+
+
+def _scheme(url: object) -> str:
+    found = _SCHEME.match(url) if isinstance(url, str) else None
+    if found is None:  # nothing of it is repeated: it may be a connection string with a password
+        text = "a store's URL begins with its scheme: sqlite:///shop.db, postgresql://host/database"
+        raise MayuraError(Code.INVALID_CONFIG, text)
+    return found[1]
 
 
 def _opener(scheme: str) -> Callable[..., Awaitable[Store]]:

@@ -32,6 +32,8 @@ SQLSTATE_CLASSES: Final[Mapping[str, Meaning]] = {
 }
 
 _REMEDIES: Final[Mapping[str, str]] = {
+    "25006": "it is read-only, a standby or told to be: name the one that takes writes in the URL, "
+    "or all of them with target_session_attrs=read-write",
     "28": "it refuses this user: correct the user or the password in the URL",
     "3D": "it has no database of this name: create it, or correct the URL",
     "42501": "this user lacks a right: grant it all rights on the store's tables",

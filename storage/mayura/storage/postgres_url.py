@@ -27,6 +27,7 @@ APPLICATION: Final = "mayura"
 
 POOLERS: Final = ("none", "transaction")
 
+PORT_MAX: Final = 65_535
 _SHAPE: Final = "postgresql://user:password@host:5432/database"
 
 
@@ -39,7 +40,9 @@ class Target:
 
 
 def target_of(url: str) -> Target:
-    """The database that a URL names. INVALID_CONFIG for another scheme or an unknown option.
+    """The database that a URL names.
+
+    INVALID_CONFIG for another scheme, a port that is none, no database or an unknown option.
 
     `?pooler=transaction` says that the address is a pooler's, in transaction mode: then nothing
     is kept in a session and each statement travels in a transaction that sets its own limits.
@@ -56,11 +59,24 @@ def target_of(url: str) -> Target:
         raise _wrong("an option is there twice")
     for name in options:
         _check_name(name)
+    _check_ports(parts.netloc, options.get("port", ""))
+    if not parts.path.strip("/") and "service" not in options:
+        raise _wrong(f"it names no database: its shape is {_SHAPE}")
     pooler = options.pop("pooler", "none")
     if pooler not in POOLERS:
         raise _wrong(f"the option pooler is one of {', '.join(POOLERS)}{_meant(pooler, POOLERS)}")
     options.setdefault("application_name", APPLICATION)
     return Target(urlunsplit(parts._replace(query=urlencode(options))), pooler == "transaction")
+
+
+def _check_ports(address: str, option: str) -> None:
+    """A URL may name several hosts. What stands where a port should may be part of a password."""
+    _, at, hosts = address.rpartition("@")
+    named = (host.rpartition("]")[2].partition(":")[2] for host in hosts.split(","))
+    for port in (*named, *option.split(",")):
+        if port and not (port.isdecimal() and port.isascii() and 0 < int(port) <= PORT_MAX):
+            advice = "" if at else "; where it is part of a password, write / ? # as %2F %3F %23"
+            raise _wrong(f"its port is no number from 1 to {PORT_MAX}{advice}")
 
 
 def _check_name(name: str) -> None:
