@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from mayura.runtime import Code, Engine, Policy, tool, workflow
+from mayura.storage import postgres_limits as limits
+from mayura.storage.limits import METHOD_TIME_MAX_MS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -23,6 +29,14 @@ def blocks() -> list[tuple[str, str]]:
     ]
 
 
+def rows(page: str, section: str) -> dict[str, str]:
+    """The first two columns of a section's table."""
+    _, found, text = (ROOT / page).read_text().partition(f"\n## {section}\n")
+    assert found, f"{page} has no section {section}"
+    cells = re.findall(r"^\| ([^|]+) \| ([^|]+) \|", text.partition("\n## ")[0], re.MULTILINE)
+    return {first: second for first, second in cells if "`" in first or second.isdecimal()}
+
+
 @pytest.mark.parametrize(("where", "code"), blocks(), ids=[where for where, _ in blocks()])
 def test_code_in_the_docs_runs(where: str, code: str, tmp_path: Path) -> None:
     ran = _run(code, tmp_path)
@@ -36,6 +50,51 @@ def test_the_readme_says_what_its_workflow_prints(tmp_path: Path) -> None:
     assert promised is not None
     for _ in range(2):  # the same key is the same run
         assert _run(code, tmp_path).stdout.strip() == promised[1]
+
+
+@pytest.mark.parametrize("made", [Engine, tool, workflow, Policy], ids=lambda made: made.__name__)
+def test_every_option_is_in_the_reference_with_its_default(made: Callable[..., object]) -> None:
+    options = {
+        f"`{name}`": _written(option.default)
+        for name, option in inspect.signature(made).parameters.items()
+        if name != "in_flight"  # what tests hand over to be several processes
+    }
+    assert rows("docs/reference/options.md", made.__name__) == options
+
+
+def test_every_error_code_of_the_reference_is_one_that_can_be_met() -> None:
+    sources = [*(ROOT / "runtime").rglob("*.py"), *(ROOT / "storage").rglob("*.py")]
+    text = "".join(source.read_text() for source in sources)
+    assert not [code for code in Code if f"Code.{code}" not in text]
+
+
+def test_the_reference_of_errors_promises_no_feature_of_later() -> None:
+    page = (ROOT / "docs" / "reference" / "errors.md").read_text().lower()
+    for later in ("prune", "reconcile", "continue-as-new", "child run", "worker"):
+        assert not re.search(rf"\b{later}", page), later
+
+
+def test_the_limits_of_postgresql_are_those_of_the_code() -> None:
+    said = rows("storage/README.md", "PostgreSQL")
+    held = [
+        limits.WRITERS,
+        limits.LONE_WRITERS,
+        limits.READERS,
+        METHOD_TIME_MAX_MS / 1000,
+        limits.CONNECT_S_MAX,
+        limits.SEND_S_MAX,
+        limits.STATEMENT_S_MAX,
+        limits.LOCK_WAIT_S_MAX,
+        limits.IDLE_IN_TRANSACTION_S_MAX,
+        limits.CLOSE_S_MAX,
+    ]
+    assert [float(number) for number in said.values()] == held
+
+
+def _written(default: object) -> str:
+    if default is inspect.Parameter.empty:
+        return "required"
+    return f"`{default:g}`" if isinstance(default, float) else f"`{default!r}`"
 
 
 def _run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:

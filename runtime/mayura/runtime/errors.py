@@ -23,7 +23,7 @@ class Code(StrEnum):
     REJECTED = "REJECTED"  #: A person rejected the call.
     ABANDONED = "ABANDONED"  #: The process that made the call is gone.
     ALREADY_DONE = "ALREADY_DONE"  #: `once`: another call for this subject exists (G16).
-    OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"  #: The call may have acted: look it up, then reconcile.
+    OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"  #: The call may have acted: look it up by its key.
     NOT_FOUND = "NOT_FOUND"  #: No such run, step, name or key here.
     CONFLICT = "CONFLICT"  #: The run moved on, or the key holds something else: read again.
     STORAGE_UNAVAILABLE = "STORAGE_UNAVAILABLE"  #: The store did not confirm.
