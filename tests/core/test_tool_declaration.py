@@ -57,6 +57,8 @@ def declare(options: dict[str, Any]) -> object:
         ({"timeout": 2**31 / 1000}, Code.LIMIT_EXCEEDED, "timeout"),
         ({"concurrency": 0}, Code.INVALID_CONFIG, "concurrency"),
         ({"once": []}, Code.INVALID_CONFIG, "once"),
+        ({"once": "order.order_id", "effects": "read"}, Code.INVALID_CONFIG, "tools that act"),
+        ({"once": "order.order_id", "effects": "none"}, Code.INVALID_CONFIG, "tools that act"),
         ({"once": "ordr.order_id"}, Code.INVALID_CONFIG, "did you mean 'order'"),
         ({"once": "order.order_ids"}, Code.INVALID_CONFIG, "did you mean 'order_id'"),
         ({"once": "order.price"}, Code.INVALID_CONFIG, "may be written in several ways"),

@@ -141,8 +141,8 @@ OF_CALLS: Final = {
         t.Decline(NODE, NONCE, Code.TIMEOUT),
         CALLED,
         replace(
-            CALLED, status=S.BLOCKED, code=Code.TIMEOUT, receipt=R.NOT_STARTED, acted=A.NO,
-            reserved_micros=0,
+            CALLED, status=S.BLOCKED, code=Code.TIMEOUT, cause=Cause.DECLINED,
+            receipt=R.NOT_STARTED, acted=A.NO, reserved_micros=0,
         ),
         run=RESERVED,
         changes={"reserved_micros": 0},

@@ -48,7 +48,7 @@ async def submitted(world: World) -> tuple[Engine, Between, RunId]:
 def assert_declined(seen: Snapshot, code: Code, status: str = "blocked") -> None:
     """Not called, and everything says so: the step, its evidence, and the run's money."""
     assert not LEDGER.entered
-    cause = step_of(seen).cause
+    cause = "abandoned" if status == "unknown" else "declined"
     assert ended(step_of(seen)) == (status, code, cause, "not_started", "no", 0, 0)
     assert (seen.acted, seen.budget.spent_micros, seen.budget.reserved_micros) == ("no", 0, 0)
 

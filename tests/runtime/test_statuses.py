@@ -205,6 +205,19 @@ async def test_a_settled_run_takes_no_more_commands(world: World) -> None:
     ).revision
 
 
+async def test_a_run_that_is_due_now_says_since_when(world: World) -> None:
+    """Submitted and not yet driven; and where its code is not loaded."""
+    engine, stranger = await world.engine(ONE), await world.elsewhere(TWO)
+    run = await engine.submit(ONE, "o-1", key="o-1")
+    since_us = world.clock.wall_us
+    world.clock.advance(5)
+    assert (await engine.inspect(run.id)).next_wake_at_us == since_us
+    await stranger.run_once()
+    assert (await stranger.inspect(run.id)).next_wake_at_us == since_us
+    await engine.run_until_settled(run.id)
+    assert (await engine.inspect(run.id)).next_wake_at_us is None
+
+
 async def test_the_outputs_of_steps_are_shown_on_request(world: World) -> None:
     engine = await world.engine(TWO)
     run = await engine.submit(TWO, "o-1", key="o-1")

@@ -69,7 +69,11 @@ class Admission:
         return "go" if self._take(node, tool) else "held"
 
     def pass_on(self) -> None:
-        """Give back the slots that came for steps which do not begin now after all."""
+        """Give back the slots that came for steps which do not begin now after all.
+
+        A subject that was found free is looked up again: whoever asks later asks anew.
+        """
+        self._free.clear()
         while self._granted:
             _, tool = self._granted.popitem()
             self.release(tool)
@@ -80,8 +84,11 @@ class Admission:
         self.process.slots.release(tool.id, concurrency=tool.concurrency, thread=thread)
 
     def refuse_once(self, node: NodeId, once: bytes) -> None:
-        """The dispatch commit found the subject taken: find out by whom."""
-        self._hold(node, self._look_up(node, once))
+        """The dispatch commit found the subject taken: find out by whom.
+
+        Found free, it is claimed again; no question that comes later goes by this answer.
+        """
+        self._hold(node, self._find_holder(node, once))
 
     def _take(self, node: NodeId, tool: AnyTool) -> bool:
         if self._granted.pop(node, None) is not None:
@@ -98,12 +105,12 @@ class Admission:
         slots.wait(tool.id, concurrency=tool.concurrency, thread=thread, granted=granted)
         return False
 
-    def _hold(self, node: NodeId, work: Coroutine[object, object, None]) -> Verdict:
+    def _hold(self, node: NodeId, work: Coroutine[object, object, object]) -> Verdict:
         self._held.add(node)
         self.process.start(self._watched(node, work), self.context)
         return "held"
 
-    async def _watched(self, node: NodeId, work: Coroutine[object, object, None]) -> None:
+    async def _watched(self, node: NodeId, work: Coroutine[object, object, object]) -> None:
         try:
             await work
         except Exception as error:  # noqa: BLE001 - reaches whoever drives the run; the step stays pending
@@ -122,9 +129,14 @@ class Admission:
             self._verdicts[ready.node.id] = t.Block(ready.node.id, *refused)
 
     async def _look_up(self, node: NodeId, once: bytes) -> None:
-        holder = await self.process.store.once_holder(once)
-        if holder is None:
+        """Before a person is asked (G16)."""
+        if await self._find_holder(node, once):
             self._free.add(node)
-            return
-        first = f"run {holder.run_id}, step {holder.node}"
-        self._verdicts[node] = t.Block(node, Code.ALREADY_DONE, first)
+
+    async def _find_holder(self, node: NodeId, once: bytes) -> bool:
+        """Whether the subject is free; else its step is refused, and names the first call."""
+        holder = await self.process.store.once_holder(once)
+        if holder is not None:
+            first = f"run {holder.run_id}, step {holder.node}"
+            self._verdicts[node] = t.Block(node, Code.ALREADY_DONE, first)
+        return holder is None

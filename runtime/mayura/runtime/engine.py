@@ -201,7 +201,7 @@ class Engine(Operations, Inspection):
                 raise self._registry.refusal(driver.writer.run, driver.pinned)
             run = driver.writer.run
             if not run.open:  # its end, as it was written or read here: no need to read it
-                return await self._seen(run, self._store.estimate(), driver.pinned, driver.payloads)
+                return await self._seen(run, driver.pinned, driver.payloads)
         return await self.inspect(run_id)
 
     async def run_once(self, *, limit: int = 100) -> Swept:

@@ -71,13 +71,12 @@ class Inspection:
         the call's input: None before its dispatch, and where that input cannot be made again here;
         the journal's `step.dispatching` has it, too.
         """
-        run, now, pinned = await self._look(run_id)
-        return await self._seen(run, now, pinned, {}, outputs=outputs)
+        run, _, pinned = await self._look(run_id)
+        return await self._seen(run, pinned, {}, outputs=outputs)
 
     async def _seen(
         self,
         run: Run,
-        now: Instant,
         pinned: Pinned,
         known: Mapping[PayloadName, JsonValue],
         *,
@@ -114,7 +113,6 @@ class Inspection:
         return snapshot(
             definition,
             run,
-            now,
             accepted=pinned.workflow is not None,
             output=reading.resolve(definition.result) if succeeded else None,
             outputs={node.id: reading.output(node.id) for node in shown},

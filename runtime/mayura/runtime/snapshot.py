@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mayura.runtime.core.deadlines import next_wake_us
 from mayura.runtime.core.definition import Definition, JsonValue
 from mayura.runtime.core.state import (
     SETTLED_RUNS,
     Acted,
     Cause,
-    Instant,
     Receipt,
     Run,
     RunStatus,
@@ -66,7 +64,7 @@ class Snapshot:
     code: Code | None  #: why a run whose steps all succeeded did not
     reason: str | None  #: in which place its result does not fit, or which limit that passes
     budget: BudgetView
-    next_wake_at_us: int | None
+    next_wake_at_us: int | None  #: when it is looked at again, due now included; None: when told
     revision: int
     settlement: int
     cancelled: bool
@@ -82,7 +80,6 @@ class Snapshot:
 def snapshot(
     definition: Definition,
     run: Run,
-    now: Instant,
     *,
     accepted: bool,
     output: JsonValue = None,
@@ -125,7 +122,7 @@ def snapshot(
             reserved_micros=run.reserved_micros,
             overrun_micros=run.overrun_micros,
         ),
-        next_wake_at_us=next_wake_us(run, now) if run.open else None,
+        next_wake_at_us=run.wake_at_us,
         revision=run.version,
         settlement=run.settlement,
         cancelled=run.cancelled,

@@ -61,7 +61,11 @@ def decline(run: Run, x: t.Decline) -> Applied:
     target = StepStatus.SKIPPED if run.cancelled else StepStatus.BLOCKED
     step = begin(run, x.node, "decline", target)
     after = altered(
-        step, status=target, code=Code.CANCELLED if run.cancelled else x.code, acted=Acted.NO
+        step,
+        status=target,
+        code=Code.CANCELLED if run.cancelled else x.code,
+        cause=Cause.DECLINED,
+        acted=Acted.NO,
     )
     event = event_of("step.declined", x.node, code=x.code)
     return put(run, x.node, after), (*events, event)

@@ -109,7 +109,7 @@ def spec_of(
         timeout_ms=milliseconds(f"{where} timeout", options.timeout),
         input_schema=inputs,
         output_schema=outputs,
-        once=_once_paths(where, options.once, signature),
+        once=_once_paths(where, options, signature),
         key_lifetime_ms=_optional_milliseconds(f"{where} key_lifetime", options.key_lifetime),
         absent_after_ms=_optional_milliseconds(f"{where} absent_after", options.absent_after),
         input_guards=tuple(sorted((g.spec for g in options.input_guards), key=lambda g: g.name)),
@@ -177,10 +177,12 @@ def _refuse_guards(where: str, guards: Sequence[Guard]) -> None:
         raise DefinitionError(where, "has two guards of one name")
 
 
-def _once_paths(
-    where: str, once: str | Sequence[str] | None, signature: Signature
-) -> tuple[Path, ...]:
-    where = f"{where} once"
+def _once_paths(where: str, options: ToolOptions, signature: Signature) -> tuple[Path, ...]:
+    where, once = f"{where} once", options.once
+    if once is not None and options.effects in ("none", "read"):
+        # Such a call is known not to have acted, however it ends: it would hold nothing (G16).
+        what = f"is for tools that act, and effects={options.effects!r} does not: drop one of them"
+        raise DefinitionError(where, what)
     if once is not None and not isinstance(once, Collection):
         raise DefinitionError(where, 'names fields of the input: write once="order.order_id"')
     names = () if once is None else (once,) if isinstance(once, str) else tuple(once)
