@@ -230,16 +230,45 @@ async def test_a_drain_waits_for_calls_in_hand_and_starts_nothing_more(world: Wo
     assert (await elsewhere.inspect(run.id)).status == "succeeded"
 
 
-async def test_a_drain_that_leaves_a_call_behind_says_so(world: World) -> None:
-    LEDGER.does("act", waiting_for(asyncio.Event()))
+@everywhere
+async def test_a_drain_whose_time_is_over_says_what_is_in_hand_and_gives_nothing_up(
+    world: World,
+) -> None:
+    done = asyncio.Event()
+    LEDGER.does("first", waiting_for(done))
+    flow = two_steps(acting())
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    driving = asyncio.create_task(engine.run_until_settled(run.id))
+    await until(LEDGER.began("first"))
+    drained = await engine.drain(0.01)
+    assert (drained.calls_left, drained.clean) == (1, False)
+    done.set()
+    assert steps_of(await driving) == {"first": "succeeded", "then": "pending"}
+    assert (await engine.drain()).clean
+    assert step_of(await engine.inspect(run.id), "first").receipt == "succeeded"
+
+
+async def test_a_call_that_was_in_hand_at_a_drain_hears_of_a_cancel_elsewhere(
+    world: World,
+) -> None:
+    heard = asyncio.Event()
+
+    async def listens(call: Call) -> str:
+        await call.cancellation.wait()
+        heard.set()
+        return "done"
+
+    LEDGER.does("act", listens)
     flow = one_step(acting())
     engine = await world.engine(flow)
     run = await engine.submit(flow, "o-1", key="o-1")
     driving = asyncio.create_task(engine.run_until_settled(run.id))
     await until(LEDGER.began("act"))
-    drained = await engine.drain(0.01)
-    assert (drained.calls_left, drained.clean) == (1, False)
-    assert step_of(await driving).status == "dispatching"
+    assert not (await engine.drain(0)).clean
+    await (await world.elsewhere(flow)).cancel(run.id, by="ada")
+    await until(heard)
+    assert (await driving).status == "cancelled"
 
 
 async def test_leaving_an_engine_with_a_receipt_unstored_is_an_error(
@@ -251,7 +280,7 @@ async def test_leaving_an_engine_with_a_receipt_unstored_is_an_error(
         if "step.receipt" in events_of(write):
             raise MayuraError(Code.STORAGE_UNAVAILABLE, "gone")
 
-    monkeypatch.setattr("mayura.runtime.engine.DRAIN_SLACK_S", 0.0)
+    monkeypatch.setattr("mayura.runtime.engine.LEAVE_S_MAX", 0.0)
     flow = one_step(acting(timeout=SHORT_S))
     engine = await world.engine(flow, store=meddled(await world.store(), before=fail))
     run = await engine.submit(flow, "o-1", key="o-1")

@@ -245,8 +245,9 @@ async def test_a_value_that_the_store_refuses_is_refused_to_its_sender_alone(wor
 # --- ending with receipts unstored ----------------------------------------------------------------
 
 
-async def test_a_drain_that_leaves_receipts_unstored_says_so(
-    world: World, monkeypatch: pytest.MonkeyPatch
+@everywhere
+async def test_a_drain_that_finds_receipts_unstored_says_so_and_they_are_stored_later(
+    world: World,
 ) -> None:
     store = Between(await world.store())
     outage = store.fails("receipt", "before")
@@ -257,6 +258,28 @@ async def test_a_drain_that_leaves_receipts_unstored_says_so(
     drained = await engine.drain(0)
     assert (drained.calls_left, drained.clean) == (1, False)
     assert outage.left > 0
+    assert len(world.process) == 1, "the call is still in hand"
+    outage.over()
+    assert (await engine.drain()).clean
+    step = step_of(await engine.inspect(run.id))
+    assert (step.status, step.receipt) == ("succeeded", "succeeded")
+
+
+async def test_what_an_engine_leaves_behind_is_nobodys(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A body that runs has its time; a store that does not answer, a time of its own."""
+    monkeypatch.setattr("mayura.runtime.engine.LEAVE_S_MAX", 0.01)
+    store = Between(await world.store())
+    store.fails("receipt", "before")
+    engine = await world.engine(ONE, store=store)
+    run = await engine.submit(ONE, "o-1", key="o-1")
+    with refused(Code.STORAGE_UNAVAILABLE):
+        await engine.run_until_settled(run.id)
+    with refused(Code.STORAGE_UNAVAILABLE):
+        # The tool may run for 30 s, but no body runs: nothing but the store is waited for.
+        await asyncio.wait_for(engine.__aexit__(None, None, None), 10)
+    assert f"{run.id}/step:act" in caplog.text
     assert len(world.process) == 0, "it is nobody's now"
     seen = await (await world.elsewhere(ONE)).run_until_settled(run.id)
     assert (steps_of(seen), step_of(seen).receipt) == ({"act": "dispatching"}, None)
@@ -265,7 +288,7 @@ async def test_a_drain_that_leaves_receipts_unstored_says_so(
 async def test_leaving_the_engine_with_receipts_unstored_raises(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mayura.runtime.engine.DRAIN_SLACK_S", 0.0)
+    monkeypatch.setattr("mayura.runtime.engine.LEAVE_S_MAX", 0.0)
     flow = one_step(acting(timeout=0.01))
     store = Between(await world.store())
     store.fails("receipt", "before")

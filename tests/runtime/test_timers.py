@@ -166,7 +166,7 @@ async def test_months_pass_in_a_moment_and_only_when_the_clock_says_so(
         seen = await engine.inspect(timer.id), await engine.inspect(answer.id)
         assert [str(each.status) for each in seen] == ["waiting", "waiting"]
         world.clock.advance(7 * DAY_S)
-        await engine.drain(0)
+        await world.crash(engine)
         engine = await world.elsewhere(*flows, policy=policy)
     world.clock.advance(7 * DAY_S)
     await engine.run_once()

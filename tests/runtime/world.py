@@ -232,12 +232,13 @@ class World:
 
     async def crash(self, engine: Engine) -> None:
         """The process of `engine` dies where it stands: it writes nothing more."""
-        await engine.drain(0)
+        engine._stop_starting()
+        await engine._give_up()
 
     async def end(self) -> None:
         """Every process dies; the stores stay open for a last look."""
         for engine in self.engines:
-            await engine.drain(0)
+            await self.crash(engine)
 
     async def close(self) -> None:
         """Close every store."""

@@ -11,7 +11,7 @@ from mayura.runtime.core.decision import Ready
 from mayura.runtime.core.state import Dispatch
 from mayura.runtime.dispatch import Dispatched, StepCall, write_ahead
 from mayura.runtime.draft import Draft
-from mayura.runtime.ids import CallId, NodeId, Nonce, call_id_of
+from mayura.runtime.ids import CallId, NodeId, Nonce
 from mayura.runtime.loaded import AnyTool
 from mayura.runtime.process import Process
 from mayura.runtime.run_writer import RunWriter
@@ -36,8 +36,7 @@ class Calls:
         failed: Callable[[BaseException], None],
         ended: Callable[[], None],
     ) -> None:
-        self.late: set[NodeId] = set()  #: whose bodies outlived their calls and may prove something
-        self.outliving = 0  #: bodies that outlived their calls
+        self.outliving: set[StepCall] = set()  #: whose bodies outlived them
         self._process = process
         self._writer = writer
         self._admission = admission
@@ -48,13 +47,23 @@ class Calls:
         self._holding: set[Nonce] = set()  #: calls that were made and still hold their slots
 
     def __len__(self) -> int:
-        return len(self._in_hand)
+        return len(self._sent) + len(self._in_hand)
 
     @property
-    def left(self) -> list[CallId]:
-        """The calls in hand, and those whose bodies outlived them and may prove something."""
-        run_id = self._writer.run_id
-        return [call_id_of(run_id, node) for node in sorted(self._in_hand.keys() | self.late)]
+    def late(self) -> list[StepCall]:
+        """Calls that have ended, whose bodies run on and may prove something."""
+        return [call for call in self.outliving if call.may_prove]
+
+    @property
+    def body_runs(self) -> bool:
+        """Whether more is waited for than the store."""
+        return any(call.body_runs for call in (*self._in_hand.values(), *self.late))
+
+    def ids(self) -> list[CallId]:
+        """Every call in hand, and every one whose body may still prove something."""
+        sent = (dispatched.call.call_id for dispatched in self._sent.values())
+        calls = (*self._in_hand.values(), *self.late)
+        return [*sent, *(call.call_id for call in calls)]
 
     def begin(
         self,
@@ -124,19 +133,19 @@ class Calls:
             self._admission.release(dispatched.tool)
 
     async def _carry(self, call: StepCall, dispatched: Dispatched) -> None:
-        node = dispatched.node
+        given_up = True
         try:
             await call.run()
+            given_up = False
         except Exception as error:  # noqa: BLE001 - whatever it was, the step is settled at its deadline
             _log.error("call %s ended without its completion stored", call.call_id, exc_info=error)
+            given_up = False
             self._failed(error)
         finally:
             self._process.in_flight.leave(dispatched.nonce)
-            self._in_hand.pop(node.id, None)
-            if call.outlived:
-                self.outliving += 1  # now: whoever comes meanwhile must find this run's driver
-                if not node.tool.changes_nothing:
-                    self.late.add(node.id)
+            self._in_hand.pop(dispatched.node.id, None)
+            if call.outlived and not given_up:
+                self.outliving.add(call)  # now: whoever comes meanwhile must find this run's driver
                 self._process.start(self._outlive(call, dispatched), self._writer.context)
             else:
                 self._let_go(dispatched)
@@ -146,8 +155,9 @@ class Calls:
         """A body that ignores its timeout keeps its slot until it has ended."""
         try:
             await call.merge_late()
+        except Exception as error:  # noqa: BLE001 - nobody waits for it; the step has ended
+            _log.error("call %s: its late receipt was not stored", call.call_id, exc_info=error)
         finally:
-            self.outliving -= 1
-            self.late.discard(dispatched.node.id)
+            self.outliving.discard(call)
             self._let_go(dispatched)
             self._ended()

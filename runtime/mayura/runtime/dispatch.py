@@ -146,6 +146,16 @@ class StepCall:
         """Whether the body was entered and its own end was not waited for."""
         return self._outlived
 
+    @property
+    def body_runs(self) -> bool:
+        """Whether the body was entered and has not ended."""
+        return self._body is not None and not self._body.ended.done()
+
+    @property
+    def may_prove(self) -> bool:
+        """Whether its body's own end says something that anybody has to know."""
+        return not self._x.node.tool.changes_nothing
+
     def cancel(self) -> None:
         """The run was cancelled: tell the tool. Its step ends as it would otherwise."""
         self._x.call.cancellation.set()

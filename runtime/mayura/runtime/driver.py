@@ -76,7 +76,7 @@ class RunDriver:
         Once nobody asks any more nothing new is started; calls that are in hand go on and store
         their receipts all the same.
         """
-        if self.pinned.workflow is not None and not self._process.closing:
+        if self.pinned.workflow is not None and self._process.starts:
             self._driving = True
         self._stopped = self._unreachable = None
         self._look_everywhere()
@@ -247,7 +247,7 @@ class RunDriver:
 
     def _admit(self, draft: Draft, ready: Ready) -> Literal["go", "held", "next"]:
         """Put a ready call into the draft if nothing stands in its way."""
-        if self._process.closing or draft.run.fence != self._fence or self._stopped is not None:
+        if not self._process.starts or draft.run.fence != self._fence or self._stopped is not None:
             return "held"
         workflow = self.pinned.workflow
         assert workflow is not None

@@ -13,7 +13,7 @@ from mayura.runtime.core.state import Run
 from mayura.runtime.driver import RunDriver
 from mayura.runtime.ids import RunId, check_run_id
 from mayura.runtime.inspection import load_run
-from mayura.runtime.process import Process
+from mayura.runtime.process import Life, Process
 from mayura.runtime.registry import Registry
 from mayura.runtime.run_writer import RunWriter
 
@@ -38,8 +38,12 @@ class Drivers:
 
     @asynccontextmanager
     async def hold(self, run_id: RunId) -> AsyncIterator[RunDriver]:
-        """The driver of a run, for as long as the caller needs it. NOT_FOUND for no such run."""
+        """The driver of a run, for as long as the caller needs it.
+
+        NOT_FOUND for no such run; INVALID_CONFIG where nobody would see its work to the end.
+        """
         check_run_id(run_id)
+        self._process.require(Life.OPEN, Life.DRAINED)
         driver = self._drivers.get(run_id)
         if driver is None:
             driver = await self._new(run_id)
@@ -58,9 +62,14 @@ class Drivers:
         if len(self._created) > CREATED_MAX:
             del self._created[next(iter(self._created))]
 
+    @property
+    def idle(self) -> bool:
+        """Whether no call is in hand here, no body runs on, and nothing waits to be written."""
+        return all(driver.resting and not driver.calls.late for driver in self._drivers.values())
+
     async def until_idle(self) -> None:
-        """Wait until no call is in hand here, no body runs on, and nothing waits to be written."""
-        while any(driver.calls.late or not driver.resting for driver in self._drivers.values()):
+        """Wait for that."""
+        while not self.idle:
             self._rest.clear()
             await self._rest.wait()
 
@@ -98,5 +107,5 @@ class Drivers:
             self._forget(driver)
 
     def _forget(self, driver: RunDriver) -> None:
-        if driver.users == 0 and driver.calls.outliving == 0 and driver.resting:
+        if driver.users == 0 and not driver.calls.outliving and driver.resting:
             self._drivers.pop(driver.writer.run_id, None)

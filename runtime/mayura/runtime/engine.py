@@ -4,7 +4,9 @@
         run = await engine.submit(checkout, order, key=order.order_id)
         seen = await engine.run_until_settled(run.id)
 
-The store is opened and closed by the application; the engine never closes it.
+The store is opened and closed by the application; the engine never closes it. An engine is entered
+once. Before that, and after it was left, it reads and does nothing else; drained, it also takes
+commands. Whatever would need more raises INVALID_CONFIG.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from mayura.runtime.loaded import AnyWorkflow
 from mayura.runtime.operate import Operations
 from mayura.runtime.people import PERSON_CHARS_MAX, VerifyHuman
 from mayura.runtime.ports import DueRun, Store
-from mayura.runtime.process import Process
+from mayura.runtime.process import Life, Process
 from mayura.runtime.registry import Registry
 from mayura.runtime.slots import CALLS_MAX, SLOTS_MAX, THREADS_MAX, Slots
 from mayura.runtime.snapshot import Snapshot
@@ -56,8 +58,10 @@ LOOK_AGAIN_S_MAX: Final = 1.0
 CANCEL_POLL_S: Final = 1.0
 KEPT_INPUT_BYTES_MAX: Final = 16 * 1024
 """A larger input is read again when its run is driven."""
-DRAIN_SLACK_S: Final = 10.0
-LEFT_SHOWN_MAX: Final = 20
+LEAVE_S_MAX: Final = 10.0
+"""How long an engine that is left waits for the store once no body runs any more."""
+LEAVE_LOOK_S: Final = 0.05
+CALLS_NAMED_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +83,10 @@ class Swept:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What a drain left behind: calls that were not done in time, and bodies that run on.
+    """What is still in hand after a drain: calls, and bodies that outlived theirs.
 
-    The step of such a body is settled; what it might still prove is not stored any more.
+    They go on, and what they prove is stored as long as the engine is not left. The step of a body
+    that outlived its call is settled.
     """
 
     calls_left: int
@@ -129,7 +134,11 @@ class Engine(Operations, Inspection):
         Operations.__init__(self, process, Drivers(process, registry), verify_human)
 
     async def __aenter__(self) -> Engine:
+        """Store the definitions and policies. INVALID_CONFIG where it was entered before."""
+        self._process.require(Life.NEW)
         await self._registry.store_all(self._store)
+        self._process.require(Life.NEW)  # still: two may have entered at once
+        self._process.life = Life.OPEN
         self._watch = asyncio.get_running_loop().create_task(self._watch_cancelled())
         return self
 
@@ -139,15 +148,28 @@ class Engine(Operations, Inspection):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Start nothing more; let calls in hand end and store their receipts.
+        """Start nothing more; let calls in hand end and store their receipts; give up the rest.
 
-        Raises STORAGE_UNAVAILABLE if, ten seconds after the longest timeout, some have not.
+        Bodies have as long as the longest timeout, and the store ten seconds once none runs. Calls
+        that are left then are named in the log, are settled at their deadline by whoever looks,
+        and raise STORAGE_UNAVAILABLE here unless another error is on its way. Cancelled meanwhile
+        (a second Ctrl-C), it gives up at once.
         """
+        if self._process.life in (Life.NEW, Life.LEFT):
+            return
         with anyio.CancelScope(shield=True):
-            drained = await self.drain(self._registry.timeout_s_max + DRAIN_SLACK_S)
-            if not drained.clean and error is None:
-                left = f"{drained.calls_left} calls were left behind"
-                text = f"{left}; they are settled at their deadline"
+            try:
+                self._stop_starting()
+                if error is not None and (calls := self._left().calls_left):
+                    text = "leaving the engine: %d calls in hand have up to %.0f s to end"
+                    _log.warning(text, calls, self._registry.timeout_s_max + LEAVE_S_MAX)
+                await self._until_left()
+            finally:
+                left = await self._give_up()
+            if not left.clean and error is None:
+                text = (
+                    f"{left.calls_left} calls were left behind; they are settled at their deadline"
+                )
                 raise MayuraError(Code.STORAGE_UNAVAILABLE, text)
 
     # --- submitting and driving -------------------------------------------------------------
@@ -168,6 +190,7 @@ class Engine(Operations, Inspection):
         INVALID_INPUT: the input does not fit. LIMIT_EXCEEDED: it is too large. CONFLICT
         (`SubmitConflict`): the key holds another submission; it names that run.
         """
+        self._process.require(Life.OPEN)
         self._registry.refuse_unknown(workflow)
         check_text("a key", key, KEY_CHARS_MAX)
         if requested_by is not None:
@@ -195,6 +218,7 @@ class Engine(Operations, Inspection):
         That is its end, a wait that `why` names, or a call that another process has in hand.
         CONFLICT: its definition or policy is not accepted here; what needs neither was done.
         """
+        self._process.require(Life.OPEN)
         async with self._drivers.hold(run_id) as driver:
             await driver.until_rest()
             if driver.pinned.workflow is None and driver.writer.run.open:
@@ -211,6 +235,7 @@ class Engine(Operations, Inspection):
         keep the others from it. It returns when the last of its calls has ended; another
         `run_once` beside it drives what has become due meanwhile. `limit` is 1 to 10,000.
         """
+        self._process.require(Life.OPEN)
         options.refuse_count("run_once limit", limit, SWEEP_RUNS_MAX)
         advanced: list[RunId] = []
         not_loaded: list[RunId] = []
@@ -272,38 +297,69 @@ class Engine(Operations, Inspection):
             self._drivers.unwatch(run_id)
 
     async def drain(self, timeout: float | None = None) -> Drained:  # noqa: ASYNC109
-        """Start nothing more; wait up to `timeout` seconds for calls in hand and their receipts.
+        """Start nothing more; wait up to `timeout` seconds, and say what is still in hand.
 
-        None: as long as they take. What is left then is settled at its deadline by whoever looks.
+        None: as long as it takes. Nothing is given up: calls go on, and their receipts and
+        completions are stored, for as long as the engine is not left; so a drain may be repeated.
+        Readings and commands work; submitting and driving raise INVALID_CONFIG from now on.
         """
         _refuse_timeout("drain timeout", timeout)
-        self._process.closing = True
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.cancel()
-            await asyncio.wait({watch})
-        for driver in self._drivers.in_hand():
-            driver.stop_driving()
+        if self._process.life is Life.LEFT:
+            return Drained(0)
+        self._process.require(Life.OPEN, Life.DRAINED)
+        self._stop_starting()
         with anyio.move_on_after(timeout):
             await self._drivers.until_idle()
-        left = Drained(
-            sum(len(driver.calls) for driver in self._drivers.in_hand()),
-            sum(len(driver.calls.late) for driver in self._drivers.in_hand()),
-        )
-        which = [call for driver in self._drivers.in_hand() for call in driver.calls.left]
+        left = self._left()
+        if left != Drained(0):
+            text = "a drain found %d calls in hand, and %d bodies that had outlived theirs: %s"
+            _log.warning(text, left.calls_left, left.bodies_left, self._names_left())
+        return left
+
+    def _stop_starting(self) -> None:
+        self._process.life = Life.DRAINED
+        for driver in self._drivers.in_hand():
+            driver.stop_driving()
+
+    def _left(self) -> Drained:
+        calls = [driver.calls for driver in self._drivers.in_hand()]
+        return Drained(sum(map(len, calls)), sum(len(each.late) for each in calls))
+
+    def _names_left(self) -> str:
+        names = [str(name) for driver in self._drivers.in_hand() for name in driver.calls.ids()]
+        return ", ".join(names[:CALLS_NAMED_MAX]) + (", ..." if names[CALLS_NAMED_MAX:] else "")
+
+    async def _until_left(self) -> None:
+        """Wait for what is in hand, within the times that leaving the engine states."""
+        now = asyncio.get_running_loop().time
+        bodies_until = now() + self._registry.timeout_s_max
+        give_up_at = now() + LEAVE_S_MAX
+        while not self._drivers.idle and now() < give_up_at:
+            if any(driver.calls.body_runs for driver in self._drivers.in_hand()):
+                give_up_at = min(now(), bodies_until) + LEAVE_S_MAX
+            with anyio.move_on_after(min(LEAVE_LOOK_S, max(0.0, give_up_at - now()))):
+                await self._drivers.until_idle()
+
+    async def _give_up(self) -> Drained:
+        """End everything that goes on here; what it left behind."""
+        self._process.life = Life.LEFT
+        left = self._left()
+        names = self._names_left()
         while working := self._working():
+            await asyncio.sleep(0)  # work that is cancelled before it began would tell nobody
             for work in working:
                 work.cancel()
             await asyncio.wait(working)
-        if left.calls_left or left.bodies_left:
-            text = "a drain left %d calls behind, and %d bodies that had outlived theirs: %s"
-            shown = ", ".join(which[:LEFT_SHOWN_MAX]) + (", ..." if which[LEFT_SHOWN_MAX:] else "")
-            _log.error(text, left.calls_left, left.bodies_left, shown)
+        if names:
+            text = "the engine was left with %d calls unfinished, and %d bodies that had outlived"
+            text += " theirs; what they do now is not stored: %s"
+            _log.error(text, left.calls_left, left.bodies_left, names)
         return left
 
     def _working(self) -> set[asyncio.Task[None]]:
-        writers = (driver.writer.pump for driver in self._drivers.in_hand())
-        return {*self._process.background, *(pump for pump in writers if pump is not None)}
+        pumps = (driver.writer.pump for driver in self._drivers.in_hand())
+        every = (self._watch, *self._process.background, *pumps)
+        return {work for work in every if work is not None and not work.done()}
 
     async def _watch_cancelled(self) -> None:
         """Calls in hand learn within a second that another process cancelled their run."""
