@@ -35,6 +35,7 @@ from mayura.runtime.core.why import why
 from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ids import NodeId
 from mayura.runtime.journal import verified_events
+from mayura.storage.memory_checks import check_run, check_step
 from tests.core.drive import PERSON, SECOND_US, Drive, begin_of
 from tests.core.random_graphs import COST_MICROS_MAX, definitions, inputs, outputs
 from tests.core.truths import calls_of, refuse_a_lie, refuse_a_way_back, refuse_going_back
@@ -275,6 +276,7 @@ class AnyRun(RuleBasedStateMachine):
         self.no_step_goes_back()
         self.a_paused_or_cancelled_run_dispatches_nothing()
         self.what_a_step_says_is_true()
+        self.every_store_holds_such_a_run()
         self.the_journal_tells_the_same_story()
         self.an_open_run_has_a_wake_source()
         self.a_settled_run_has_the_status_of_its_worst_step()
@@ -302,6 +304,12 @@ class AnyRun(RuleBasedStateMachine):
     def what_a_step_says_is_true(self) -> None:
         for step in self.drive.run.steps.values():
             refuse_a_lie(step)
+
+    def every_store_holds_such_a_run(self) -> None:
+        """Else a check of the tables would refuse what happened, and lose it (G5)."""
+        check_run(self.drive.run)
+        for node, step in self.drive.run.steps.items():
+            check_step(self.drive.run, node, step)
 
     def the_journal_tells_the_same_story(self) -> None:
         events = verified_events(self.drive.journal)

@@ -176,6 +176,14 @@ def test_what_two_receipts_say_differently_about_acting_is_unknown() -> None:
     assert run.step("a").acted is Acted.UNKNOWN
 
 
+def test_a_call_that_ends_without_evidence_leaves_what_came_from_elsewhere() -> None:
+    run = dispatched()
+    record(run, R.SUCCEEDED, acted=Acted.YES, charge_micros=30)
+    run.end("a", "raised")
+    step = run.step("a")
+    assert (step.status, step.receipt, step.acted) == (StepStatus.UNKNOWN, R.SUCCEEDED, Acted.YES)
+
+
 def test_two_receipts_that_agree_that_nothing_acted_leave_it_at_that() -> None:
     run = dispatched()
     record(run, R.NOT_STARTED)

@@ -82,6 +82,16 @@ SENSIBLE_STEPS: dict[str, Step] = {
     ),
     "abandoned, and it only looked": replace(BEGUN, status=StepStatus.FAILED, acted=Acted.NO),
     "two receipts": replace(ENDED, contradiction=Receipt.NOT_STARTED),
+    "two receipts, the second of nothing done": replace(
+        ENDED, contradiction=Receipt.NOT_STARTED, acted=Acted.UNKNOWN
+    ),
+    "two receipts of a failure": replace(
+        BEGUN,
+        status=StepStatus.FAILED,
+        acted=Acted.UNKNOWN,
+        receipt=Receipt.NOT_STARTED,
+        contradiction=Receipt.SUCCEEDED,
+    ),
     "a value that nobody called for": Step(StepStatus.SUCCEEDED, output=True, released=True),
 }
 

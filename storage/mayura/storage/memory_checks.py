@@ -70,12 +70,13 @@ def _broken_by_step(step: Step) -> Iterator[str]:
         or step.contradiction is Receipt.UNKNOWN
     ):
         yield "steps_contradiction_is_of_known"
-    if status is StepStatus.FAILED and step.acted is not Acted.NO:
-        yield "steps_failure_is_certain"
-    if (receipt is Receipt.SUCCEEDED and step.acted is Acted.UNKNOWN) or (
-        receipt is Receipt.NOT_STARTED and step.acted is not Acted.NO
-    ):
-        yield "steps_evidence_fits"
+    if step.contradiction is None:  # else nobody knows what happened, whatever the status says
+        if status is StepStatus.FAILED and step.acted is not Acted.NO:
+            yield "steps_failure_is_certain"
+        if (receipt is Receipt.SUCCEEDED and step.acted is Acted.UNKNOWN) or (
+            receipt is Receipt.NOT_STARTED and step.acted is not Acted.NO
+        ):
+            yield "steps_evidence_fits"
     if min(step.reserved_micros, step.charged_micros) < 0:
         yield "steps_amounts"
     yield from _broken_by_undispatched(step) if step.dispatch is None else _broken_by_call(step)

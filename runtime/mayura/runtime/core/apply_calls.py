@@ -130,6 +130,8 @@ def complete(run: Run, x: t.Complete) -> Applied:
             cause=Cause.CONTRADICTED,
             acted=step.acted,
         )
+    elif x.acted is Acted.UNKNOWN and step.receipt not in (None, Receipt.UNKNOWN):
+        x = replace(x, acted=step.acted)  # evidence came from elsewhere, and it says more
     step = begin(run, x.node, "complete", x.status)
     _refuse_false_end(step, x)
     after = altered(

@@ -150,7 +150,7 @@ begin
     when 'dispatching' then dispatch_nonce is not null
     when 'succeeded' then dispatch_nonce is null
       or (receipt is not distinct from 'succeeded' and released)
-    when 'failed' then acted = 'no'
+    when 'failed' then acted = 'no' or contradiction is not null
     when 'blocked' then true
     when 'unknown' then dispatch_nonce is not null and (
       acted = 'unknown' or coalesce(receipt, 'unknown') <> 'unknown'
@@ -160,9 +160,9 @@ begin
     when 'bypassed' then dispatch_nonce is null or receipt is not distinct from 'not_started'
     else false end
     and case receipt
-    when 'succeeded' then acted <> 'unknown'
+    when 'succeeded' then acted <> 'unknown' or contradiction is not null
     when 'failed' then true
-    when 'not_started' then acted = 'no'
+    when 'not_started' then acted = 'no' or contradiction is not null
     when 'unknown' then true
     else receipt is null end
     and acted in ('no', 'yes', 'unknown')

@@ -123,7 +123,7 @@ create table steps (
     when 'waiting' then dispatch_nonce is null and detail is not null
     when 'dispatching' then dispatch_nonce is not null
     when 'succeeded' then dispatch_nonce is null or (receipt is 'succeeded' and released)
-    when 'failed' then acted = 'no'
+    when 'failed' then acted = 'no' or contradiction is not null
     when 'blocked' then true
     when 'unknown' then dispatch_nonce is not null and (
       acted = 'unknown' or receipt is 'succeeded' or receipt is 'failed'
@@ -134,9 +134,9 @@ create table steps (
     else false end),
   constraint steps_evidence_fits check (
     case receipt
-    when 'succeeded' then acted <> 'unknown'
+    when 'succeeded' then acted <> 'unknown' or contradiction is not null
     when 'failed' then true
-    when 'not_started' then acted = 'no'
+    when 'not_started' then acted = 'no' or contradiction is not null
     when 'unknown' then true
     else receipt is null end),
   constraint steps_acted_is_a_word check (acted = 'no' or acted = 'yes' or acted = 'unknown'),
