@@ -37,6 +37,7 @@ class Calls:
         ended: Callable[[], None],
     ) -> None:
         self.outliving: set[StepCall] = set()  #: whose bodies outlived them
+        self.made: set[NodeId] = set()  #: spent here, whatever the store says later (G15)
         self._process = process
         self._writer = writer
         self._admission = admission
@@ -103,6 +104,7 @@ class Calls:
             dispatched, self._writer, self._process.store, lambda: self._let_go(dispatched)
         )
         self._in_hand[dispatched.node.id] = call
+        self.made.add(dispatched.node.id)
         self._holding.add(dispatched.nonce)
         self._process.start(self._carry(call, dispatched), self._writer.context)
 
@@ -138,7 +140,7 @@ class Calls:
             await call.run()
             given_up = False
         except Exception as error:  # noqa: BLE001 - whatever it was, the step is settled at its deadline
-            _log.error("call %s ended without its completion stored", call.call_id, exc_info=error)
+            self._log_unstored(call, dispatched, error)
             given_up = False
             self._failed(error)
         finally:
@@ -150,6 +152,12 @@ class Calls:
             else:
                 self._let_go(dispatched)
             self._ended()
+
+    def _log_unstored(self, call: StepCall, dispatched: Dispatched, error: Exception) -> None:
+        """What this process knows of the call is said here, or nowhere."""
+        text = "call %s (key %s, dispatch %s) ended without its completion stored; its receipt: %s"
+        about = (call.call_id, dispatched.call.key, dispatched.nonce.hex(), call.proved)
+        _log.error(text, *about, exc_info=error)
 
     async def _outlive(self, call: StepCall, dispatched: Dispatched) -> None:
         """A body that ignores its timeout keeps its slot until it has ended."""

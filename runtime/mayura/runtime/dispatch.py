@@ -135,6 +135,7 @@ class StepCall:
         self._left = left
         self._body: Body | None = None
         self._outlived = False
+        self.proved: Receipt | None = None  #: what its end said; None: it was not entered, or runs
 
     @property
     def call_id(self) -> CallId:
@@ -243,6 +244,7 @@ class StepCall:
 
     def _proof(self, ended: Ended) -> Proof:
         found = self._evidence(ended)
+        self.proved = found.receipt
         reason = ended.reason if found.receipt is Receipt.NOT_STARTED else ""
         return Proof(found, self._raw_output(ended), reason)
 

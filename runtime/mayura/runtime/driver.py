@@ -249,6 +249,11 @@ class RunDriver:
         """Put a ready call into the draft if nothing stands in its way."""
         if not self._process.starts or draft.run.fence != self._fence or self._stopped is not None:
             return "held"
+        if ready.node.id in self.calls.made:
+            text = f"step {ready.node.id!r} was called, and its dispatch is not stored any more: "
+            text += "the store went back in time; it is not called again here (G15)"
+            self._stop(MayuraError(Code.INTEGRITY_VIOLATION, text))
+            return "held"
         workflow = self.pinned.workflow
         assert workflow is not None
         node, tool = ready.node, workflow.tool(ready.node.id)
