@@ -151,7 +151,9 @@ async def test_only_a_person_that_the_verifier_knows_decides(world: World) -> No
 @pytest.mark.parametrize(
     "broken", ["raises", "says yes", "names nobody", "forges a line", "knows it is unverified"]
 )
-async def test_a_verifier_that_does_not_verify_lets_nobody_in(world: World, broken: str) -> None:
+async def test_a_verifier_that_does_not_verify_lets_nobody_in(
+    world: World, caplog: pytest.LogCaptureFixture, broken: str
+) -> None:
     def verify(credential: str) -> Person | None:
         if broken == "raises":
             raise KeyError(credential)
@@ -168,6 +170,10 @@ async def test_a_verifier_that_does_not_verify_lets_nobody_in(world: World, brok
     assert caught.value.code in (Code.PERMISSION_DENIED, Code.INVALID_INPUT)
     assert ADA not in str(caught.value)
     assert await steps_in(engine, run_id) == "waiting"
+    assert ADA not in caplog.text
+    if broken == "raises":
+        assert "KeyError at " in caplog.text
+        assert caught.value.__cause__ is None, "whose text holds the credential"
 
 
 async def test_an_async_verifier_is_waited_for(world: World) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Literal
 
 import pytest
 
 from mayura.runtime import Code, Guard, Tool
+from mayura.runtime.guarding import GUARD_THREADS_MAX
 from tests.runtime.shop import (
     LEDGER,
     acting,
     one_step,
     policy_for,
+    side_by_side,
     two_steps,
 )
 from tests.runtime.world import World, step_of, steps_of, until, until_step
@@ -118,6 +121,36 @@ async def test_a_guard_sees_the_stored_value_and_which_call_it_is_about(world: W
     await engine.run_until_settled(run.id)
     call = f"{run.id}/step:act"
     assert seen == [({"order": "o-1"}, call, "input"), ("act", call, "output")]
+
+
+@pytest.mark.parametrize("boundary", ["input", "output"])
+async def test_a_plain_guard_does_not_stop_the_loop(
+    world: World, boundary: Literal["input", "output"]
+) -> None:
+    asked, goes_on = threading.Event(), threading.Event()
+
+    def wait(value: object, about: object) -> bool:
+        asked.set()
+        return goes_on.wait(4)  # less than a guard's time: on the loop it would say no
+
+    flow = one_step(guarded(boundary, Guard("waiting", "1", wait), 0))
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    driving = asyncio.create_task(engine.run_until_settled(run.id))
+    assert await asyncio.to_thread(asked.wait, 10)
+    assert not (await engine.inspect(run.id)).settled
+    goes_on.set()
+    assert (await driving).status == "succeeded"
+
+
+async def test_plain_guards_beyond_the_threads_wait_for_one(world: World) -> None:
+    flow = side_by_side(acting(input_guards=[Guard("plain", "1", lambda value, about: True)]), 60)
+    engine = await world.engine(flow)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    assert (await engine.run_until_settled(run.id)).status == "succeeded"
+    guards = [t for t in threading.enumerate() if t.name.startswith("mayura guard ")]
+    assert 0 < len(guards) <= GUARD_THREADS_MAX
+    assert all(thread.daemon for thread in guards)
 
 
 async def test_a_slow_guard_holds_up_its_own_step_only(world: World) -> None:

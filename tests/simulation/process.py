@@ -183,7 +183,7 @@ def process_here() -> SimulatedProcess:
     return owner
 
 
-def _person(credential: str) -> Person:
+async def _person(credential: str) -> Person:
     return Person(id=credential)
 
 

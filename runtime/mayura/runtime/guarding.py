@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from inspect import isawaitable
 from typing import Final
 
+from mayura.runtime.asking import OverTimeError, Threads, ask
 from mayura.runtime.call import Call
 from mayura.runtime.core.definition import JsonValue
 from mayura.runtime.core.guards import Boundary, Guard, GuardContext
@@ -16,7 +16,8 @@ from mayura.runtime.errors import Code
 _log = logging.getLogger("mayura.tool")
 
 GUARD_TIME_S_MAX: Final = 5.0
-_late: Final[set[asyncio.Task[Code | None]]] = set()  #: guards that ignore being stopped
+GUARD_THREADS_MAX: Final = 32
+_threads: Final = Threads("guard", GUARD_THREADS_MAX)
 
 
 async def guard_verdict(
@@ -38,22 +39,12 @@ async def guard_verdict(
 
 async def _ask(guard: Guard, value: JsonValue, about: GuardContext) -> Code | None:
     """The guard's answer, or GUARD_UNAVAILABLE when its time is over, whatever it does then."""
-    asked = asyncio.get_running_loop().create_task(_answer(guard, value, about))
-    _late.add(asked)
-    asked.add_done_callback(_late.discard)
-    try:
-        await asyncio.wait({asked}, timeout=GUARD_TIME_S_MAX)
-    finally:
-        asked.cancel()
-    return asked.result() if asked.done() else Code.GUARD_UNAVAILABLE
-
-
-async def _answer(guard: Guard, value: JsonValue, about: GuardContext) -> Code | None:
-    try:
-        answer = guard.check(value, about)
-        allowed = await answer if isawaitable(answer) else answer
-    except BaseException as raised:  # noqa: BLE001 - whatever it raises, it did not allow: fail closed
-        text = "call %s: the %s guard %r raised %s"
-        _log.warning(text, about.call_id, about.boundary, guard.name, type(raised).__name__)
+    said = await ask(guard.check, value, about, threads=_threads, within_s=GUARD_TIME_S_MAX)
+    if said.error is not None:
+        what = f"raised {type(said.error).__name__}"
+        if isinstance(said.error, OverTimeError):
+            what = f"did not answer within {GUARD_TIME_S_MAX:.0f} s"
+        text = "call %s: the %s guard %r %s"
+        _log.warning(text, about.call_id, about.boundary, guard.name, what)
         return Code.GUARD_UNAVAILABLE
-    return None if allowed is True else Code.GUARD_BLOCKED
+    return None if said.value is True else Code.GUARD_BLOCKED

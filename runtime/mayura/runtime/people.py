@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
 from collections.abc import Awaitable, Callable
-from inspect import isawaitable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from mayura.runtime.asking import OverTimeError, Threads, ask
 from mayura.runtime.core.policy import Policy
 from mayura.runtime.core.state import Run
 from mayura.runtime.core.transitions import Person
@@ -13,9 +15,15 @@ from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ids import check_text
 
 VerifyHuman: TypeAlias = Callable[[str], Person | None | Awaitable[Person | None]]
-"""Turns a credential into a person, or None; raising counts as None."""
+"""Turns a credential into a person, or None; raising counts as None, and is logged by its type.
+
+A plain function runs in a thread."""
 
 PERSON_CHARS_MAX = 256
+VERIFY_TIME_S_MAX: Final = 10.0
+VERIFY_THREADS_MAX: Final = 8
+_threads: Final = Threads("verify_human", VERIFY_THREADS_MAX)
+_log = logging.getLogger("mayura.runtime")
 
 
 async def verified(
@@ -27,17 +35,15 @@ async def verified(
     only a policy that says `unverified_people` accepts (docs: the model, "People").
     """
     if credential is None:
-        if unverified is not None and policy.unverified_people:
-            check_text("a person's name", unverified, PERSON_CHARS_MAX)
-            return Person(id=unverified, method="store", verified=False)
-        raise _denied("a credential is needed; the run's policy takes no unverified people")
+        if not policy.unverified_people:
+            raise _denied("a credential is needed; the run's policy takes no unverified people")
+        if unverified is None:
+            raise _denied("nobody is named: give a credential, or say who it is by `unverified`")
+        check_text("a person's name", unverified, PERSON_CHARS_MAX)
+        return Person(id=unverified, method="store", verified=False)
     if verify is None:
         raise _denied("nobody can be verified here: give the engine a verify_human")
-    try:
-        answer = verify(credential)
-        person = await answer if isawaitable(answer) else answer
-    except Exception as error:  # whatever a verifier raises, it did not verify anybody
-        raise _denied("the credential was not accepted") from error
+    person = await _ask(verify, credential)
     if not isinstance(person, Person):
         raise _denied("the credential was not accepted")
     if not person.verified and not policy.unverified_people:
@@ -47,6 +53,26 @@ async def verified(
         if said != "":
             check_text(f"a person's {what}", said, PERSON_CHARS_MAX)
     return person
+
+
+async def _ask(verify: VerifyHuman, credential: str) -> object:
+    """Whom the application knows by the credential; whatever it raises, it verified nobody."""
+    said = await ask(verify, credential, threads=_threads, within_s=VERIFY_TIME_S_MAX)
+    if isinstance(said.error, OverTimeError):
+        _log.error(
+            "verify_human did not answer within %.0f s: a command was refused", VERIFY_TIME_S_MAX
+        )
+        raise _denied(
+            f"verify_human did not answer within {VERIFY_TIME_S_MAX:.0f} s: send it again"
+        )
+    if said.error is not None:
+        # Its text may hold the credential: only the type and the place are logged, none is chained.
+        places = traceback.extract_tb(said.error.__traceback__)
+        place = f"{places[-1].filename}:{places[-1].lineno}" if places else "?"
+        kind = type(said.error).__name__
+        _log.error("verify_human raised %s at %s: a command was refused", kind, place)
+        raise _denied("verify_human failed, so nobody was verified: the log says where")
+    return said.value
 
 
 def may_decide(person: Person, run: Run, policy: Policy) -> None:

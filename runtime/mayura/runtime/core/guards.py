@@ -29,9 +29,10 @@ class Guard:
     """A named check of a call's input or output.
 
     `check` gets the value in its stored form and returns True to allow it. Anything else blocks;
-    raising, or taking too long, blocks as well (GUARD_UNAVAILABLE). An input guard blocks before
-    anything happened; an output guard withholds what the tool returned. Name and version are part
-    of the definition's digest: change the version when the check changes.
+    raising, or taking longer than five seconds, blocks as well (GUARD_UNAVAILABLE). An `async def`
+    runs on the event loop, a plain function in a thread, where others may run beside it. An input
+    guard blocks before anything happened; an output guard withholds what the tool returned. Name
+    and version are part of the definition's digest: change the version when the check changes.
     """
 
     name: str
