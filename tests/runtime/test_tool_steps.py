@@ -340,4 +340,4 @@ async def test_a_tools_words_go_to_the_local_log_with_run_and_call(
     assert record.exc_info is not None
     assert vars(record)["call_id"] == f"{run.id}/step:act"
     assert record.getMessage() == f"call {run.id}/step:act: the tool raised ValueError"
-    assert "4711" not in await world.place.dump()
+    assert "card 4711" not in await world.place.dump()

@@ -267,3 +267,41 @@ def test_a_workflow_without_an_id_is_named() -> None:
 
 def undecorated_but_right(flow: Flow, order: str) -> str:
     return flow.tool("act", ACT.on(order)).output
+
+
+async def test_a_step_or_a_signal_has_a_name_that_is_a_text(world: World) -> None:
+    made = await world.engine(ONE)
+    run = await made.submit(ONE, "o-1", key="o-1")
+    for wrong in (None, 5, ["act"]):
+        name = cast(Any, wrong)
+        for ask in (
+            made.approval_request(run.id, name),
+            made.human_request(run.id, name),
+            made.approve(run.id, name, "", credential="key-of-bob"),
+            made.respond(run.id, name, "", 1, credential="key-of-bob"),
+            made.signal(run.id, name, "s-1", 1),
+        ):
+            with refused(Code.INVALID_INPUT):
+                await ask
+    with refused(Code.NOT_FOUND) as caught:
+        await made.approval_request(run.id, "atc")
+    assert "did you mean 'act'?" in str(caught.value)
+
+
+async def test_a_plain_object_for_a_model_is_told_so(world: World) -> None:
+    @workflow("shop.typed", version="1")
+    def typed(flow: Flow, order: Order) -> str:
+        return flow.tool("act", ACT.on(order.order_id)).output
+
+    made = await world.engine(typed)
+    with refused(Code.INVALID_INPUT) as caught:
+        await made.submit(typed, cast(Any, {"order_id": SECRET}), key="o-1")
+    assert "input is a dict: hand over one of type Order" in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+async def test_a_scope_and_an_environment_are_told_from_other_things() -> None:
+    with refused(Code.INVALID_CONFIG):
+        await open_store("memory://", scope=cast(Any, "shop"))
+    with refused(Code.INVALID_INPUT):
+        await open_store("memory://", environment=cast(Any, 5))

@@ -42,6 +42,12 @@ def check_run_id(given: object) -> None:
         raise MayuraError(Code.INVALID_INPUT, f"a run id is a text, not a {name}: {remedy}")
 
 
+def check_name(what: str, given: object) -> None:
+    """INVALID_INPUT for the name of a step or signal that is no text at all."""
+    if not isinstance(given, str):
+        raise MayuraError(Code.INVALID_INPUT, f"{what} is a text, not a {type(given).__name__}")
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Whose runs these are. Runs, keys and `once` subjects of two scopes never meet.

@@ -12,12 +12,21 @@ from mayura.runtime.core.binding import Unresolved
 from mayura.runtime.core.call_key import call_key, once_subject
 from mayura.runtime.core.code import Invalid
 from mayura.runtime.core.deadlines import due_us
-from mayura.runtime.core.definition import HumanNode, JsonValue, ToolNode
+from mayura.runtime.core.definition import Definition, HumanNode, JsonValue, ToolNode
+from mayura.runtime.core.mistake import did_you_mean
 from mayura.runtime.core.reading import Reading, payload_of, read_by, sources
 from mayura.runtime.core.requests import approval_digest, input_digest
 from mayura.runtime.core.state import Approval, Cause, Instant, Question, Run, RunStatus, StepStatus
 from mayura.runtime.errors import Code, MayuraError
-from mayura.runtime.ids import RUN_ID, NodeId, PayloadName, RunId, check_run_id, detail_of
+from mayura.runtime.ids import (
+    RUN_ID,
+    NodeId,
+    PayloadName,
+    RunId,
+    check_name,
+    check_run_id,
+    detail_of,
+)
 from mayura.runtime.journal import EventRecord, verified_events
 from mayura.runtime.loaded import Pinned
 from mayura.runtime.ports import JournalEntry, Loaded, Store
@@ -154,7 +163,7 @@ class Inspection:
         NOT_FOUND: nothing now; an expired request is asked anew by the next advance.
         """
         run, now, pinned = await self._look(run_id)
-        found = _open_request(run, now, node, Approval)
+        found = _open_request(pinned.definition, run, now, node, Approval)
         asked = pinned.definition.index[NodeId(node)]
         assert isinstance(asked, ToolNode)
         names = set(sources(pinned.definition, run, read_by(asked)))
@@ -181,7 +190,7 @@ class Inspection:
     async def human_request(self, run_id: RunId, node: str) -> HumanRequest:
         """The open question of a step. NOT_FOUND: it asks nothing now."""
         run, now, pinned = await self._look(run_id)
-        found = _open_request(run, now, node, Question)
+        found = _open_request(pinned.definition, run, now, node, Question)
         asked = pinned.definition.index[NodeId(node)]
         assert isinstance(asked, HumanNode)
         names = set(sources(pinned.definition, run, read_by(asked)))
@@ -255,8 +264,14 @@ def _input_again(run: Run, node: ToolNode, pinned: Pinned, reading: Reading) -> 
     return exact if same else None
 
 
-def _open_request(run: Run, now: Instant, node: str, kind: type[Asked]) -> Asked:
+def _open_request(
+    definition: Definition, run: Run, now: Instant, node: str, kind: type[Asked]
+) -> Asked:
     """The request of a step that somebody can still answer (case J8)."""
+    check_name("a step's name", node)
+    if node not in definition.index:
+        hint = did_you_mean(node, definition.index)
+        raise MayuraError(Code.NOT_FOUND, f"no such step {node!r}{hint}")
     step = run.step(NodeId(node))
     detail, due = step.detail, due_us(step)
     now_us = now.wall_us if run.paused_at_us is None else run.paused_at_us

@@ -35,7 +35,7 @@ from mayura.runtime.draft import Draft
 from mayura.runtime.driver import RunDriver
 from mayura.runtime.drivers import Drivers
 from mayura.runtime.errors import Code, MayuraError
-from mayura.runtime.ids import NodeId, PayloadName, RunId, check_text
+from mayura.runtime.ids import NodeId, PayloadName, RunId, check_name, check_text
 from mayura.runtime.people import PERSON_CHARS_MAX, VerifyHuman, may_decide, verified
 from mayura.runtime.ports import Command
 from mayura.runtime.process import Process
@@ -321,6 +321,7 @@ def _cancel(at_us: int, command_id: str, by: str) -> t.Cancel:
 
 
 def _node(driver: RunDriver, name: str, kind: type[Kind]) -> Kind:
+    check_name("a step's name", name)
     node = driver.pinned.definition.index.get(NodeId(name))
     if isinstance(node, kind):
         return node
@@ -331,6 +332,7 @@ def _node(driver: RunDriver, name: str, kind: type[Kind]) -> Kind:
 
 
 def _signal_node(driver: RunDriver, name: str) -> SignalNode:
+    check_name("a signal's name", name)
     signals = {n.name: n for n in driver.pinned.definition.nodes if isinstance(n, SignalNode)}
     if name in signals:
         return signals[name]

@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from typing import Final, cast
 
 from mayura.runtime.errors import Code, MayuraError
-from mayura.runtime.ids import Scope
+from mayura.runtime.ids import SCOPE_CHARS_MAX, Scope, check_text
 from mayura.runtime.ports import Store
 
 GROUP = "mayura.stores"
@@ -25,6 +25,10 @@ async def open_store(
     The caller closes it. `migrate`: bring its tables up to this release first. Raises
     INVALID_CONFIG for a scheme no installed store has, and what the store says of its URL.
     """
+    if scope is not None and not isinstance(scope, Scope):
+        text = f'a scope is a Scope("orders", "shop"), not a {type(scope).__name__}'
+        raise MayuraError(Code.INVALID_CONFIG, text)
+    check_text("an environment", environment, SCOPE_CHARS_MAX)
     # What is installed, and its code, are read from files: not on the loop.
     opener = await asyncio.to_thread(_opener, _scheme(url))
     return await opener(url, scope=scope or Scope(), environment=environment, migrate=migrate)

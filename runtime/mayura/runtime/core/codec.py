@@ -123,7 +123,10 @@ class Codec(Generic[T]):
             return explained(error, self._noun)
         except Exception:  # noqa: BLE001 - only the explanation is lost
             pass
-        return f"{self._noun} cannot be turned into JSON as {name_of(self.declared)}"
+        declared = name_of(self.declared)
+        if isinstance(self.declared, type) and not isinstance(value, self.declared):
+            return f"{self._noun} is a {type(value).__name__}: hand over one of type {declared}"
+        return f"{self._noun} cannot be turned into JSON as {declared}"
 
 
 def difference(value: object, back: object) -> tuple[Path, object] | None:
