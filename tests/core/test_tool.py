@@ -318,7 +318,7 @@ def test_a_parameter_may_have_any_name() -> None:
 
 
 def test_aliases_are_the_names_in_json() -> None:
-    @tool("aliased.tool", version="1", effects="none", once="value.number")
+    @tool("aliased.tool", version="1", effects="write", once="value.number")
     def aliased(call: Call, value: Aliased) -> Aliased:
         return value
 
