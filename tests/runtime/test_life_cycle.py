@@ -8,9 +8,10 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from mayura.runtime import Code, Engine, RunId
+from mayura.runtime import Code, Engine, Person, RunId
 from tests.runtime.shop import LEDGER, acting, one_step, policy_for
-from tests.runtime.world import World, refused
+from tests.runtime.trouble import Between
+from tests.runtime.world import World, refused, until
 
 ONE = one_step(acting())
 OTHER = "0" * 64
@@ -101,3 +102,45 @@ async def test_of_two_who_enter_an_engine_at_once_one_does(world: World) -> None
     done = await asyncio.gather(engine.__aenter__(), engine.__aenter__(), return_exceptions=True)
     assert sum(each is engine for each in done) == 1
     await engine.__aexit__(None, None, None)
+
+
+@pytest.mark.parametrize("name", ["approve", "reject", "recover_abandoned"])
+async def test_a_command_that_was_still_verified_when_the_engine_was_left_does_nothing(
+    world: World, name: str
+) -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def slowly(credential: str) -> Person:
+        asked.set()
+        await answer.wait()
+        return Person(id="ada")
+
+    run_id, store = await submitted(world), await world.store()
+    engine = Engine(store, workflows=[ONE], policy=policy_for(ONE), verify_human=slowly)
+    async with engine:
+        command = asyncio.ensure_future(COMMANDS[name](engine, run_id))
+        await until(asked)
+    before = await engine.events(run_id)
+    answer.set()
+    with refused(Code.INVALID_CONFIG) as caught:
+        await command
+    assert "was left" in str(caught.value)
+    assert await engine.events(run_id) == before
+
+
+@pytest.mark.parametrize("name", ["run_until_settled", "signal", "cancel"])
+async def test_what_still_read_its_run_when_the_engine_was_left_does_nothing(
+    world: World, name: str
+) -> None:
+    run_id, between = await submitted(world), Between(await world.store())
+    reading, read = between.holds_reading(run_id)
+    engine = Engine(between, workflows=[ONE], policy=policy_for(ONE))
+    async with engine:
+        use = asyncio.ensure_future({**STARTING, **COMMANDS}[name](engine, run_id))
+        await until(reading)
+    read.set()
+    with refused(Code.INVALID_CONFIG) as caught:
+        await use
+    assert "was left" in str(caught.value)
+    assert not between.sent
+    assert not LEDGER.entered

@@ -97,6 +97,7 @@ class Between:
         self.deaf: Exception | None = None  #: what asking for due runs raises
         self.looking_up: asyncio.Event | None = None  #: lookups of `once` wait for it
         self._outages: list[Outage] = []
+        self._reading: dict[RunId, tuple[asyncio.Event, asyncio.Event]] = {}
 
     def fails(
         self, kind: Kind, when: When, times: int = ALWAYS, error: Exception | None = None
@@ -140,9 +141,18 @@ class Between:
             raise outage.error
         return created
 
+    def holds_reading(self, run_id: RunId) -> tuple[asyncio.Event, asyncio.Event]:
+        """Readings of this run wait: set once one does, and to be set when they may go on."""
+        self._reading[run_id] = asyncio.Event(), asyncio.Event()
+        return self._reading[run_id]
+
     async def load(self, run_id: RunId) -> Loaded | None:
         if run_id in self.unreadable:
             raise self.unreadable[run_id]
+        if run_id in self._reading:
+            begun, go_on = self._reading[run_id]
+            begun.set()
+            await go_on.wait()
         return await self.inner.load(run_id)
 
     async def last_checks(self, calls: Sequence[CallRef]) -> Sequence[LastCheck | None]:

@@ -51,6 +51,7 @@ class Drivers:
             driver.just_read = False  # by an earlier caller, perhaps long ago
         driver.users += 1
         try:
+            self._process.require(Life.OPEN, Life.DRAINED)  # still: reading it took a while
             yield driver
         finally:
             driver.users -= 1

@@ -38,7 +38,7 @@ from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ids import NodeId, PayloadName, RunId, check_name, check_text
 from mayura.runtime.people import PERSON_CHARS_MAX, VerifyHuman, may_decide, verified
 from mayura.runtime.ports import Command
-from mayura.runtime.process import Process
+from mayura.runtime.process import Life, Process
 
 Kind = TypeVar("Kind", ToolNode, HumanNode)
 COMMAND_ID_CHARS_MAX: Final = 128
@@ -274,6 +274,9 @@ class Operations:
             if command_id is not None or draft.run is not before:
                 draft.carry_out(Command(command, digest))
 
+        # Still: who verifies people may take a while, and after the engine was left nobody sees a
+        # write to its end.
+        self._process.require(Life.OPEN, Life.DRAINED)
         try:
             await driver.writer.change(recorded, fresh=True)
         except MayuraError as error:
