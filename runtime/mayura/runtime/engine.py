@@ -1,12 +1,15 @@
 """The engine: submit runs, drive them in this process, read them, and command them.
 
-    async with Engine(store, workflows=[checkout], policy=policy) as engine:
+    async with (
+        open_store("sqlite:///shop.db") as store,
+        Engine(store, workflows=[checkout], policy=policy) as engine,
+    ):
         run = await engine.submit(checkout, order, key=order.order_id)
         seen = await engine.run_until_settled(run.id)
 
-The store is opened and closed by the application; the engine never closes it. An engine is entered
-once. Before that, and after it was left, it reads and does nothing else; drained, it also takes
-commands. Whatever would need more raises INVALID_CONFIG.
+The store is opened and closed by the application, on the event loop that drives; the engine never
+closes it. An engine is entered once. Before that, and after it was left, it reads and does nothing
+else; drained, it also takes commands. Whatever would need more raises INVALID_CONFIG.
 """
 
 from __future__ import annotations
