@@ -17,7 +17,8 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import wait
@@ -37,6 +38,9 @@ TIMEOUT_S: Final = 1.0
 MARGIN_S: Final = 2.0  #: 60 s by default; short here, so that nobody waits a minute
 POLL_S: Final = 0.02
 GIVE_UP_S: Final = 60.0
+RUNS_MAX: Final = 1_000  #: more do not settle before it gives up
+KILLS_MAX: Final = 1_000
+INTERRUPTED: Final = 130  #: what a shell says of a program that Ctrl-C ended
 
 MOMENTS: Final = {
     "dispatch.before_commit": "before the dispatch was stored",
@@ -121,15 +125,16 @@ async def drive(place: Place, runs: Sequence[RunId], moments_to_live: int | None
     """Drive whatever is due until every run has settled, or until death."""
     if moments_to_live is not None:
         _die_after(moments_to_live, place.deaths)
-    store = await open_store(place.store_url)
-    async with Engine(store, workflows=[checkout], policy=POLICY, margin=MARGIN_S) as engine:
+    async with (
+        open_store(place.store_url) as store,
+        Engine(store, workflows=[checkout], policy=POLICY, margin=MARGIN_S) as engine,
+    ):
         left = list(runs)
         while left:
             await engine.run_once(limit=RUNS_AT_ONCE)
             while left and (await engine.inspect(left[-1])).settled:
                 left.pop()
             await asyncio.sleep(POLL_S)
-    await store.close()
 
 
 def _die_after(moments: int, deaths: Ledger) -> None:
@@ -149,12 +154,12 @@ def _die_after(moments: int, deaths: Ledger) -> None:
 
 
 async def submit(place: Place, count: int) -> list[RunId]:
-    store = await open_store(place.store_url)
-    async with Engine(store, workflows=[checkout], policy=POLICY) as shop:
+    async with (
+        open_store(place.store_url) as store,
+        Engine(store, workflows=[checkout], policy=POLICY) as shop,
+    ):
         orders = [Order(order_id=f"o-{n}", folder=str(place.folder)) for n in range(count)]
-        runs = [(await shop.submit(checkout, order, key=order.order_id)).id for order in orders]
-    await store.close()
-    return runs
+        return [(await shop.submit(checkout, order, key=order.order_id)).id for order in orders]
 
 
 def kill_and_replace(place: Place, runs: Sequence[RunId], kills: int, seed: int) -> str | None:
@@ -162,17 +167,20 @@ def kill_and_replace(place: Place, runs: Sequence[RunId], kills: int, seed: int)
     chosen, fork = random.Random(seed), get_context("fork")
     lives_left, give_up_at = kills, time.monotonic() + GIVE_UP_S
     moments_max = max(1, len(MOMENTS) * len(runs) // max(1, kills))
+    drivers: list[ForkProcess] = []
 
-    def start() -> ForkProcess:
+    def start() -> None:
         nonlocal lives_left
         moments = chosen.randint(1, moments_max) if lives_left else None
         lives_left = max(0, lives_left - 1)
         driver = fork.Process(target=_driver, args=(place, runs, moments), daemon=True)
-        driver.start()
-        return driver
+        with _sigint_held():  # nobody is started and not listed; the driver is born with it held
+            driver.start()
+            drivers.append(driver)
 
-    drivers = [start() for _ in range(DRIVERS)]
     try:
+        for _ in range(DRIVERS):
+            start()
         while drivers:
             ended = wait([d.sentinel for d in drivers], give_up_at - time.monotonic())
             if not ended:
@@ -181,25 +189,38 @@ def kill_and_replace(place: Place, runs: Sequence[RunId], kills: int, seed: int)
                 drivers.remove(driver)
                 driver.join()
                 if driver.exitcode == -signal.SIGKILL:
-                    drivers.append(start())
+                    start()
                 elif driver.exitcode:
                     return f"A driver ended with status {driver.exitcode}."
     finally:
         for driver in drivers:
             driver.kill()
+            driver.join()  # it writes no more into the folder, which is about to be removed
     return None
 
 
+@contextmanager
+def _sigint_held() -> Iterator[None]:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
 def _driver(place: Place, runs: Sequence[RunId], moments_to_live: int | None) -> None:
+    # Ctrl-C reaches the whole group: the first process alone answers it, and kills its drivers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     asyncio.run(drive(place, runs, moments_to_live))
 
 
 async def read_back(place: Place, runs: Sequence[RunId]) -> list[Snapshot]:
-    store = await open_store(place.store_url)
-    async with Engine(store, workflows=[checkout], policy=POLICY) as shop:
-        found = [await shop.inspect(run) for run in runs]
-    await store.close()
-    return found
+    async with (
+        open_store(place.store_url) as store,
+        Engine(store, workflows=[checkout], policy=POLICY) as shop,
+    ):
+        return [await shop.inspect(run) for run in runs]
 
 
 # --- the table at the end -------------------------------------------------------------------
@@ -226,7 +247,11 @@ def report(found: Sequence[Snapshot], charges: Counter[str], deaths: Counter[str
     lost = [run for run in found if not run.settled]
     hidden = _misjudged(found, charges)
     print(f"{twice} effects happened twice." if twice else "No effect happened twice.")
-    print(f"{len(lost)} runs got lost." if lost else "No run got lost: each came to its end.")
+    print(
+        f"{len(lost)} runs did not come to their end."
+        if lost
+        else "No run got lost: each came to its end."
+    )
     if hidden:
         print(f"{len(hidden)} runs say something else about their charge than the ledger.")
     print(
@@ -243,30 +268,74 @@ def _misjudged(found: Iterable[Snapshot], charges: Counter[str]) -> list[Snapsho
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description="Kill drivers; count effects.")
-    options.add_argument("--seed", type=int, default=random.randrange(10_000))
-    options.add_argument("--runs", type=int, default=200)
-    options.add_argument("--kills", type=int, default=40)
-    given = options.parse_args()
-    again = f"--seed {given.seed} --runs {given.runs} --kills {given.kills}"
+    given = _options()
+    try:
+        return tell(given.seed, given.runs, given.kills)
+    except KeyboardInterrupt:
+        print("\nInterrupted: the drivers were killed and their files removed; nothing is left.")
+        return INTERRUPTED
+
+
+def tell(seed: int, count: int, kills: int) -> int:
+    """The whole story, printed; the exit status."""
     print(
-        f"{given.runs} orders, {DRIVERS} driver processes, up to {given.kills} kills, one SQLite "
+        f"{count} orders, {DRIVERS} driver processes, up to {kills} kills, one SQLite "
         f"file.\nA step that a dead process left behind is settled {TIMEOUT_S + MARGIN_S:.0f} s "
         f"after its dispatch: its timeout and a\nmargin of {MARGIN_S:.0f} s, short here so that "
-        "you need not wait (the default margin is 60 s)."
+        "you need not wait (the default margin is 60 s).",
+        flush=True,
     )
     with TemporaryDirectory(prefix="never-twice-") as folder:
         place = Place(Path(folder))
         started = time.monotonic()
-        runs = asyncio.run(submit(place, given.runs))
-        fault = kill_and_replace(place, runs, given.kills, given.seed)
+        runs = asyncio.run(submit(place, count))
+        fault = kill_and_replace(place, runs, kills, seed)
         found = asyncio.run(read_back(place, runs))
         seconds = time.monotonic() - started
         kept = report(found, place.charges.count(), place.deaths.count())
     if fault:
         print(fault)
+    again = f"--seed {seed} --runs {count} --kills {kills}"
     print(f"\n{seconds:.0f} s. The same moments again: python demo/never_twice.py {again}")
     return 0 if kept and not fault else 1
+
+
+def _options() -> argparse.Namespace:
+    options = argparse.ArgumentParser(
+        description="Kill processes in the middle of charges, and count the charges.",
+        epilog="It leaves nothing behind, and ends with status 1 if a promise was broken.",
+    )
+    options.add_argument(
+        "--seed",
+        type=_whole(0),
+        default=random.randrange(10_000),
+        help="chooses the moments of the kills; the same seed kills at the same moments "
+        "(default: another each time)",
+    )
+    options.add_argument(
+        "--runs",
+        type=_whole(1, RUNS_MAX),
+        default=200,
+        help=f"how many orders are charged, 1 to {RUNS_MAX} (default: %(default)s)",
+    )
+    options.add_argument(
+        "--kills",
+        type=_whole(0, KILLS_MAX),
+        default=40,
+        help=f"how many drivers are killed at most, 0 to {KILLS_MAX} (default: %(default)s)",
+    )
+    return options.parse_args()
+
+
+def _whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    what = f"a whole number from {least}" + ("" if most is None else f" to {most}")
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < least or (most is not None and int(text) > most):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        return int(text)
+
+    return read
 
 
 if __name__ == "__main__":
