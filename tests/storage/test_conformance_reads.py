@@ -269,3 +269,15 @@ async def test_a_closed_store_says_so_at_once(
         with pytest.raises(MayuraError, match="closed") as refused:
             await use(store)
     assert refused.value.code is Code.STORAGE_UNAVAILABLE
+
+
+@pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
+async def test_a_second_event_loop_is_told_to_open_a_store_of_its_own(store: Store) -> None:
+    async def elsewhere(use: Callable[[Store], Awaitable[object]]) -> None:
+        with pytest.raises(MayuraError, match="another event loop: open it") as refused:
+            await use(store)
+        assert refused.value.code is Code.INVALID_CONFIG
+
+    for use in (*USES.values(), lambda store: store.close()):
+        await asyncio.to_thread(asyncio.run, elsewhere(use))
+    assert await store.due(1) == [], "on its own loop it goes on"

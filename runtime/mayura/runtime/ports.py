@@ -161,6 +161,7 @@ class Loaded:
 class Store(Protocol):
     """Where runs live: one scope of one store. Opened and closed by the application.
 
+    It is used and closed on the event loop that opened it; a second loop opens a store of its own.
     Every method may raise MayuraError with STORAGE_UNAVAILABLE within the store's time limit.
     """
 

@@ -25,6 +25,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ports import RunWrite, WriteAnswer
+from mayura.storage.home_loop import HomeLoop
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -74,6 +75,7 @@ class Group(Generic[Item, Answer]):
         batch_items_max: int = BATCH_ITEMS_MAX,
     ) -> None:
         """`lanes` flights may be in the air at once; each calls `flush` on its own."""
+        self._home = HomeLoop()
         self._flush = flush
         self._keys = keys
         self._lanes_free = lanes
@@ -88,8 +90,10 @@ class Group(Generic[Item, Answer]):
     async def put(self, item: Item) -> Answer:
         """Send `item` with others and return its answer, or raise the error that is its answer.
 
-        Errors: STORAGE_UNAVAILABLE after `close`; whatever the flush answers for this item.
+        Errors: STORAGE_UNAVAILABLE after `close`; INVALID_CONFIG on another loop than the group's;
+        whatever the flush answers for this item.
         """
+        self._home.require()
         if self._closed:
             raise _closed()
         answer: asyncio.Future[Answer | Exception] = asyncio.get_running_loop().create_future()
@@ -108,7 +112,9 @@ class Group(Generic[Item, Answer]):
         """Take no more, let what is here land, and after `within_seconds` give up on the rest.
 
         What is given up is answered STORAGE_UNAVAILABLE: whether it was committed is not known.
+        INVALID_CONFIG on another loop than the group's.
         """
+        self._home.require()
         self._closed = True
         deadline = asyncio.get_running_loop().time() + within_seconds
         while self._queue or self._flights:

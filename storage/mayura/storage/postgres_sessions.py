@@ -16,6 +16,7 @@ from typing import Final
 import asyncpg
 
 from mayura.runtime.errors import Code, MayuraError
+from mayura.storage.home_loop import HomeLoop
 from mayura.storage.postgres_errors import meaning_of
 from mayura.storage.postgres_limits import LEAVE_S_MAX, Limits
 from mayura.storage.postgres_url import Target
@@ -100,6 +101,7 @@ class Sessions:
     def __init__(self, target: Target, limits: Limits, size: int) -> None:
         self._target = target
         self._limits = limits
+        self._home = HomeLoop()
         self._slots = asyncio.Semaphore(size)
         self._idle: list[Session] = []
         self._in_use: set[Session] = set()
@@ -109,8 +111,10 @@ class Sessions:
     async def one(self) -> AsyncIterator[Session]:
         """A session to use alone; waits for one, without a limit of its own.
 
-        Raises what connecting raises; STORAGE_UNAVAILABLE after `close`.
+        Raises what connecting raises; STORAGE_UNAVAILABLE after `close`; INVALID_CONFIG on another
+        loop than theirs.
         """
+        self._home.require()
         async with self._slots:
             if self._closed:
                 raise MayuraError(
@@ -134,6 +138,7 @@ class Sessions:
 
     async def close(self) -> None:
         """End all; whoever uses one is told as by a server that goes away."""
+        self._home.require()
         self._closed = True
         for session in self._in_use:
             session.end()

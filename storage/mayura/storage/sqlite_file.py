@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from mayura.runtime.errors import Code, MayuraError
+from mayura.storage.home_loop import HomeLoop
 from mayura.storage.limits import METHOD_TIME_MAX_MS
 from mayura.storage.sqlite_connection import SQL, SqliteConnection, writing
 from mayura.storage.sqlite_errors import meaning_of, unavailable
@@ -34,6 +35,7 @@ class SqliteFile:
     """Runs functions on the writer and on the reader, and opens both again after a fault."""
 
     def __init__(self, path: Path) -> None:
+        self._home = HomeLoop()
         self._path = path
         self._writer = SqliteConnection(path, "writer")
         self._reader = SqliteConnection(path, "reader")
@@ -56,7 +58,10 @@ class SqliteFile:
         self._opened = True
 
     async def read(self, function: Callable[[sqlite3.Connection], Answer]) -> Answer:
-        """Run `function` on the reader. STORAGE_UNAVAILABLE where the file cannot be read."""
+        """Run `function` on the reader. STORAGE_UNAVAILABLE where the file cannot be read;
+        INVALID_CONFIG on another loop than the file's.
+        """
+        self._home.require()
         async with _in_time():
             await self._sound()
             try:
@@ -67,8 +72,9 @@ class SqliteFile:
     async def write(self, function: Callable[[sqlite3.Connection], Answer]) -> Answer:
         """Run `function`, a whole transaction that may be repeated, on the writer.
 
-        STORAGE_UNAVAILABLE: whether it was committed is not known.
+        STORAGE_UNAVAILABLE: whether it was committed is not known. INVALID_CONFIG: as `read`.
         """
+        self._home.require()
         async with _in_time():
             await self._sound()
             try:
@@ -89,6 +95,7 @@ class SqliteFile:
 
     async def close(self) -> None:
         """Close both connections, whatever happens; a second call waits for the first."""
+        self._home.require()
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
         await asyncio.shield(self._closing)
