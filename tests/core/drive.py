@@ -78,6 +78,7 @@ class Drive:
     held: set[NodeId] = field(default_factory=set)  #: steps that a guard or a slot keeps waiting
     own: set[Nonce] = field(default_factory=set)  #: calls that this process has in hand
     payloads: dict[PayloadName, JsonValue] = field(default_factory=dict)
+    written: dict[PayloadName, bytes] = field(default_factory=dict)
     journal: list[JournalEntry] = field(default_factory=list)
     waves: int = 0  #: commits that decided
     _nonces: int = 0
@@ -111,6 +112,7 @@ class Drive:
             return
         write = draft.build(self._nonce())
         self.run = committed(write.after, write.dispatches, self.now)
+        self.written.update(write.payloads)
         self._write_down(write.entries, write.before.event_seq + 1, write.nonce)
 
     def end(

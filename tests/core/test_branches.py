@@ -15,7 +15,7 @@ from mayura.runtime.core.definition import (
 )
 from mayura.runtime.core.state import Acted, RunStatus, StepStatus
 from mayura.runtime.errors import Code
-from mayura.runtime.ids import NodeId
+from mayura.runtime.ids import NodeId, detail_of
 from tests.core.drive import START, Drive
 from tests.core.graphs import (
     WRONG,
@@ -172,7 +172,8 @@ def test_what_a_fast_sibling_made_ready_does_not_wait_for_a_slow_one() -> None:
 def test_a_binding_that_does_not_resolve_fails_its_step_with_the_place() -> None:
     run = Drive(workflow(tool("a", value=given("order", "id"))), input={"order": {}}).advance()
     assert (run.status("a"), run.step("a").code) == (S.FAILED, Code.INVALID_INPUT)
-    assert b"input.order.id does not exist" in run.journal[-1].entries
+    assert b"input.order.id does not exist" in run.written[detail_of(NodeId("a"))]
+    assert b"order" not in run.journal[-1].entries, "a place may be a part of the value"
 
 
 def test_an_input_that_does_not_fit_fails_its_step_before_anything_is_dispatched() -> None:

@@ -105,9 +105,7 @@ WITHOUT_A_CALL: Final = {
     "fail": Case(
         t.Fail(NODE, Code.INVALID_INPUT, "input.id is required"),
         after=Step(S.FAILED, Code.INVALID_INPUT),
-        events=(
-            event("step.failed", code="INVALID_INPUT", detail="input.id is required", acted="no"),
-        ),
+        events=(event("step.failed", code="INVALID_INPUT", acted="no"),),
     ),
     "fail without detail": Case(
         t.Fail(NODE, Code.INVALID_INPUT),

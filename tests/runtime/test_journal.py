@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import asyncpg
 import pytest
-from pydantic import AfterValidator, BaseModel
+from pydantic import AfterValidator, BaseModel, Field
 
 from mayura.runtime import Call, Code, Engine, Flow, Guard, Person, RunId, tool, workflow
 from mayura.runtime.core import values
@@ -243,6 +243,7 @@ class Order(BaseModel):
 
     text: str = "SECRET input"
     bad: str = "bad SECRET bound"
+    named: dict[str, int] = {"SECRET place": 11}
 
 
 def _guard(value: object, about: object) -> bool:
@@ -253,6 +254,12 @@ def _guard(value: object, about: object) -> bool:
 async def picky(call: Call, text: Picky) -> str:
     """Takes what its validator lets through."""
     return text
+
+
+@tool("shop.small", version="1", effects="write")
+async def small(call: Call, amounts: dict[str, Annotated[int, Field(le=10)]]) -> str:
+    """Takes small amounts, each under a name that somebody gave it."""
+    return "small"
 
 
 GUARDED = acting("shop.guarded", input_guards=[Guard("g", "1", _guard)])
@@ -267,6 +274,7 @@ def secrets(flow: Flow, order: Order) -> str:
     flow.tool("refuses", ACT.on(order.text))
     flow.tool("nonsense", ACT.on(order.text))
     flow.tool("misfit", picky.on(order.bad))
+    flow.tool("misplaced", small.on(order.named))
     flow.tool("guarded", GUARDED.on(order.text))
     flow.tool("withheld", WITHHELD.on(order.text))
     flow.tool("approved", ACT.on(order.text), approval=True)
@@ -281,7 +289,7 @@ def says(text: str) -> Body:
     return lambda call: text
 
 
-STORED = ("input", "output", "refusal", "withheld", "yes", "no", "paid", "answer")
+STORED = ("input", "output", "refusal", "withheld", "yes", "no", "paid", "answer", "place")
 """What is kept as a payload; nothing of it, and nothing else that was said, is in the journal."""
 
 
@@ -317,6 +325,7 @@ async def test_no_event_holds_anything_that_somebody_said(world: World) -> None:
         "refuses": "failed",
         "nonsense": "blocked",
         "misfit": "failed",
+        "misplaced": "failed",
         "guarded": "blocked",
         "withheld": "blocked",
         "approved": "succeeded",

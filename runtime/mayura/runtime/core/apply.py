@@ -59,7 +59,8 @@ def _block(run: Run, x: t.Block) -> Applied:
 def _fail(run: Run, x: t.Fail) -> Applied:
     step = begin(run, x.node, "fail", StepStatus.FAILED)
     after = altered(step, status=StepStatus.FAILED, code=x.code)
-    event = event_of("step.failed", x.node, code=x.code, detail=x.detail or None, acted=Acted.NO)
+    # Its detail names a place in a value, and a key of a mapping is a part of that value.
+    event = event_of("step.failed", x.node, code=x.code, acted=Acted.NO)
     return put(run, x.node, after), (event,)
 
 

@@ -43,7 +43,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Ended before dispatch because a value does not fit; `detail` names place and rule."""
+    """Ended before dispatch because a value does not fit.
+
+    `detail` names place and rule; it is kept as a payload, and is no part of the event.
+    """
 
     node: NodeId
     code: Code
