@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 
 import pytest
 
@@ -264,3 +266,23 @@ async def test_every_call_is_settled_at_its_own_deadline(world: World) -> None:
         await ours.run_once()  # woken by the stored wake time, and by nothing else
         seen = steps_of(await ours.inspect(run.id))
         assert (seen["short"], seen["long"]) == (short, long), at_s
+
+
+FORKS = """
+import os
+from mayura.runtime.ids import new_nonce
+from mayura.runtime.in_flight import THIS_PROCESS
+
+THIS_PROCESS.enter(new_nonce())
+child = os.fork()
+if child == 0:
+    os._exit(len(THIS_PROCESS))
+_, status = os.waitpid(child, 0)
+print(os.waitstatus_to_exitcode(status), len(THIS_PROCESS))
+"""
+
+
+def test_a_forked_process_has_none_of_its_parents_calls_in_hand() -> None:
+    """Else it would never settle them, were the parent to die."""
+    said = subprocess.check_output([sys.executable, "-c", FORKS], text=True, timeout=60)
+    assert said.split() == ["0", "1"]

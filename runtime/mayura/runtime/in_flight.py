@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Final
 
@@ -32,6 +33,12 @@ class InFlight:
     def leave(self, nonce: Nonce) -> None:
         self._nonces.discard(nonce)
 
+    def forget(self) -> None:
+        """Nothing is in hand here."""
+        self._nonces.clear()
+
 
 THIS_PROCESS: Final = InFlight()
 """Shared by every engine of the process; simulations give each simulated process its own."""
+
+os.register_at_fork(after_in_child=THIS_PROCESS.forget)  # calls stay with the parent
