@@ -16,7 +16,7 @@ import pytest
 from mayura.runtime.core.state import Acted, Receipt, Run
 from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ids import NodeId
-from mayura.runtime.ports import Command, Refused, RunWrite, Won
+from mayura.runtime.ports import Command, OnceClaim, Refused, RunWrite, Won
 from mayura.storage.postgres import PostgresStore
 from mayura.storage.postgres_limits import Limits
 from tests.postgres_server import PostgresServer
@@ -44,6 +44,7 @@ from tests.storage.runs import (
 from tests.storage.sessions import carry_out, opened
 
 IMPATIENT = Limits(method_s=20.0, connect_s=2.0, send_s=0.5, lock_wait_s=0.4, statement_s=0.6)
+SUBJECT = b"s" * 32
 HOWS: tuple[How, ...] = ("fin", "rst", "black_hole")
 PLACES = {"before it is sent": BEFORE_SENT, "before its answer": AFTER_COMMIT}
 SENT: tuple[tuple[Side, bytes], ...] = (
@@ -270,6 +271,27 @@ async def test_what_was_given_up_may_be_sent_again_and_applies_once(
             await answering
         assert given_up.value.code is Code.STORAGE_UNAVAILABLE
         proxy.admit()
+        answer = await store.write(write)
+        assert isinstance(answer, Won)
+        await assert_stored_once(direct, write, answer)
+
+
+async def test_a_refusal_that_may_change_stays_unsure_when_a_given_up_write_is_sent_again(
+    proxy: FaultProxy, direct: PostgresStore, postgres_url: str
+) -> None:
+    """G2, G16: its first sending might still arrive, after the subject was released."""
+    holder = await submitted(direct, "o-1")
+    held = await won(direct, dispatch_of(holder, once=OnceClaim(SUBJECT, NODE)))
+    write = dispatch_of(await submitted(direct, "o-2"), once=OnceClaim(SUBJECT, NODE))
+    limits = replace(IMPATIENT, method_s=0.7, statement_s=30.0)
+    async with opened(proxy.url(postgres_url), limits) as store:
+        cut = proxy.arm(Cut(write.nonce, BEFORE_SENT, "rst"))
+        for _ in range(2):
+            with pytest.raises(MayuraError) as given_up:
+                await store.write(write)
+            assert given_up.value.code is Code.STORAGE_UNAVAILABLE
+        assert cut.happened.is_set()
+        await won(direct, write_of(held, once_released=(SUBJECT,)))
         answer = await store.write(write)
         assert isinstance(answer, Won)
         await assert_stored_once(direct, write, answer)

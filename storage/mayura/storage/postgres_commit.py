@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from mayura.runtime.errors import MayuraError
-from mayura.runtime.ids import RunId
+from mayura.runtime.ids import Nonce, RunId
 from mayura.runtime.ports import Refused, RunWrite, WriteAnswer
 from mayura.storage.group_commit import Outcome
 from mayura.storage.payloads import Codec
@@ -58,6 +58,7 @@ class Committer:
         self._codec = codec
         self._clock = clock
         self._limits = limits
+        self._unsure_at_s: dict[Nonce, float] = {}  #: writes that were given up, and lately unsure
 
     async def flush(self, writes: Sequence[RunWrite]) -> Sequence[Outcome[WriteAnswer]]:
         """Answer each write now, or later where it has to go on alone."""
@@ -69,7 +70,9 @@ class Committer:
         except Exception as error:  # noqa: BLE001 - in doubt, whatever it was
             return [self._alone(write, deadline_s, error) for write in writes]
         return [
-            self._alone(write, deadline_s, None) if answer is None else answer
+            answer
+            if answer is not None and not (write.nonce in self._unsure_at_s and _may_change(answer))
+            else self._alone(write, deadline_s, None)
             for write, answer in zip(writes, answers, strict=True)
         ]
 
@@ -82,17 +85,31 @@ class Committer:
         self, write: RunWrite, deadline_s: float, error: Exception | None
     ) -> WriteAnswer | MayuraError:
         lone = Lone(write.before.run_id, deadline_s, error)
+        lone.unsure_at_s = lone.unsure_at_s or self._unsure_at_s.get(write.nonce)
 
         async def send() -> WriteAnswer | None:
             (answer,) = await self._send(self._lone, [write])
             if answer is None:
                 await self._until_unlocked(write.before.run_id)
-            changeable = isinstance(answer, Refused) and answer.reason in _CHANGEABLE
-            if changeable and lone.unsure_within(self._limits.statement_s):
+            elif _may_change(answer) and self._may_arrive(lone.unsure_at_s):
                 return None
             return answer
 
-        return await lone.until_answered(send)
+        answer: WriteAnswer | MayuraError = await lone.until_answered(send)
+        self._remember(write.nonce, lone.unsure_at_s if isinstance(answer, MayuraError) else None)
+        return answer
+
+    def _may_arrive(self, unsure_at_s: float | None) -> bool:
+        """Whether a sending that was left unsure then may still be carried out."""
+        now_s = asyncio.get_running_loop().time()
+        return unsure_at_s is not None and now_s < unsure_at_s + self._limits.statement_s
+
+    def _remember(self, nonce: Nonce, unsure_at_s: float | None) -> None:
+        """For when the same write is sent again: a refusal is as little certain then."""
+        kept = self._unsure_at_s.items()
+        self._unsure_at_s = {n: at_s for n, at_s in kept if n != nonce and self._may_arrive(at_s)}
+        if unsure_at_s is not None:
+            self._unsure_at_s[nonce] = unsure_at_s
 
     async def _until_unlocked(self, run_id: RunId) -> None:
         async with self._lone.one() as session:
@@ -115,6 +132,10 @@ class Committer:
         return answers
 
 
+def _may_change(answer: WriteAnswer) -> bool:
+    return isinstance(answer, Refused) and answer.reason in _CHANGEABLE
+
+
 class Lone:
     """One operation on its own: sent again, with pauses, until its answer is certain."""
 
@@ -123,13 +144,8 @@ class Lone:
         self._run_id = run_id
         self._deadline_s = deadline_s
         self._error = error
-        self._unsure_at_s: float | None = None
+        self.unsure_at_s: float | None = None  #: when a sending last left it unsure
         self._met(error)
-
-    def unsure_within(self, seconds: float) -> bool:
-        """Whether a sending that left it unsure ended so lately that it may still arrive."""
-        now_s = asyncio.get_running_loop().time()
-        return self._unsure_at_s is not None and now_s < self._unsure_at_s + seconds
 
     async def until_answered(
         self, send: Callable[[], Awaitable[Answer | MayuraError | None]]
@@ -159,4 +175,4 @@ class Lone:
     def _met(self, error: Exception | None) -> None:
         self._error = error or self._error
         if error is not None and meaning_of(error) == "unsure":
-            self._unsure_at_s = asyncio.get_running_loop().time()
+            self.unsure_at_s = asyncio.get_running_loop().time()
