@@ -278,7 +278,7 @@ async def test_close_lets_what_is_here_land() -> None:
     gate.land(0)
     await settle()
     gate.land(1)
-    await closing
+    assert await closing == 0
     assert await asyncio.gather(*puts) == ["a0", "b0"]
     with pytest.raises(MayuraError) as refused:
         await group.put(("c", 0))
@@ -290,7 +290,7 @@ async def test_close_gives_up_in_time_and_leaves_no_caller_waiting() -> None:
     group = group_of(gate, batch_items_max=1)
     puts = [asyncio.create_task(group.put((key, 0))) for key in "ab"]
     await settle()
-    await group.close(within_seconds=0.01)
+    assert await group.close(within_seconds=0.01) == 2
     answers = await asyncio.gather(*puts, return_exceptions=True)
     assert [getattr(answer, "code", None) for answer in answers] == [Code.STORAGE_UNAVAILABLE] * 2
 

@@ -25,6 +25,7 @@ from tests.storage.runs import (
     dispatch_of,
     loaded,
     prepare,
+    submission,
     submitted,
     won,
     write_of,
@@ -204,6 +205,36 @@ async def test_a_disk_that_hangs_is_answered_in_time(
     assert await hanging
     await won(store, write)
     assert len(await store.journal(run.run_id)) == 2
+
+
+async def test_a_store_on_a_disk_that_hangs_closes_in_time_and_logs_what_it_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = await sqlite.open_store(f"sqlite:///{tmp_path}/other.db")
+    await prepare(store)
+    released = threading.Event()
+    hanging = [
+        asyncio.ensure_future(use(lambda raw: released.wait(30)))
+        for use in (store._file.read, store._file.write)
+    ]
+    asked = asyncio.ensure_future(store.create(submission("o-1")))
+    await asyncio.sleep(0)
+    monkeypatch.setattr(sqlite, "METHOD_TIME_MAX_MS", 60)
+    monkeypatch.setattr(sqlite, "FILE_CLOSE_TIME_MS", 30)
+    try:
+        async with asyncio.timeout(10):
+            await asyncio.gather(store.close(), store.close())
+        with pytest.raises(MayuraError, match="it is not known whether") as given_up:
+            await asked
+        assert given_up.value.code is Code.STORAGE_UNAVAILABLE
+    finally:
+        released.set()
+        await asyncio.gather(*hanging)
+        for connection in (store._file._reader, store._file._writer):
+            await asyncio.to_thread(connection._thread.join)
+    said = "\n".join(record.getMessage() for record in caplog.records)
+    assert "closed with 1 operations unfinished" in said
+    assert "a store's reader and writer is left open" in said
 
 
 async def test_a_full_file_is_a_certain_no_and_work_goes_on_when_there_is_space(

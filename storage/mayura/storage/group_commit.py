@@ -17,15 +17,18 @@ beside it. Only the answer is dropped.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ports import RunWrite, WriteAnswer
 from mayura.storage.home_loop import HomeLoop
+
+_log = logging.getLogger("mayura.storage")
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -85,6 +88,7 @@ class Group(Generic[Item, Answer]):
         self._flights: set[asyncio.Task[None]] = set()
         self._launching = False
         self._closed = False
+        self._unanswered = 0
         self._batches = self._items = self._largest = 0
 
     async def put(self, item: Item) -> Answer:
@@ -98,6 +102,7 @@ class Group(Generic[Item, Answer]):
             raise _closed()
         answer: asyncio.Future[Answer | Exception] = asyncio.get_running_loop().create_future()
         self._queue.append(_Queued(item, frozenset(self._keys(item)), answer))
+        self._unanswered += 1
         self._launch_soon()
         outcome = await answer
         if isinstance(outcome, Exception):
@@ -108,10 +113,11 @@ class Group(Generic[Item, Answer]):
         """Counts for metrics; reading them changes nothing."""
         return GroupStatistics(self._batches, self._items, self._largest, len(self._queue))
 
-    async def close(self, *, within_seconds: float) -> None:
+    async def close(self, *, within_seconds: float) -> int:
         """Take no more, let what is here land, and after `within_seconds` give up on the rest.
 
         What is given up is answered STORAGE_UNAVAILABLE: whether it was committed is not known.
+        Answers how many items that were.
         INVALID_CONFIG on another loop than the group's.
         """
         self._home.require()
@@ -125,6 +131,7 @@ class Group(Generic[Item, Answer]):
             await asyncio.wait(
                 self._flights, timeout=remaining, return_when=asyncio.FIRST_COMPLETED
             )
+        left = self._unanswered
         given_up, self._queue = self._queue, deque()
         for queued in given_up:
             self._land(queued, _closed())
@@ -133,6 +140,7 @@ class Group(Generic[Item, Answer]):
             for flight in self._flights:
                 flight.cancel()
             await asyncio.gather(*self._flights, return_exceptions=True)
+        return left
 
     def _launch_soon(self) -> None:
         # Not now: callers that were woken together put their items one after the other.
@@ -205,9 +213,20 @@ class Group(Generic[Item, Answer]):
             self._launch_soon()
 
     def _land(self, queued: _Queued[Item, Answer], outcome: Answer | Exception) -> None:
+        self._unanswered -= 1
         self._flying -= queued.keys
         if not queued.answer.done():  # done: the caller was cancelled and has gone
             queued.answer.set_result(outcome)
+
+
+async def close_groups(*groups: Group[Any, Any], within_seconds: float) -> None:
+    """Close a store's groups together, and log how much they gave up."""
+    left = sum(
+        await asyncio.gather(*(group.close(within_seconds=within_seconds) for group in groups))
+    )
+    if left:
+        text = "a store was closed with %d operations unfinished after %.0f s: whether they were"
+        _log.error(text + " stored is known when their runs are read again", left, within_seconds)
 
 
 def write_keys(write: RunWrite) -> Iterable[Hashable]:

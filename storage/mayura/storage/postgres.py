@@ -24,7 +24,7 @@ from mayura.runtime.ports import (
     RunWrite,
     WriteAnswer,
 )
-from mayura.storage.group_commit import Group, GroupCommit, GroupStatistics
+from mayura.storage.group_commit import Group, GroupCommit, GroupStatistics, close_groups
 from mayura.storage.limits import JOURNAL_BYTES_MAX
 from mayura.storage.migrate import migrations_of
 from mayura.storage.payloads import Codec, IdentityCodec
@@ -151,10 +151,9 @@ class PostgresStore:
         return self._writes.statistics()
 
     async def close(self) -> None:
-        within_s = self._limits.close_s
         groups = (self._writes, self._creates, self._checks)
         try:
-            await asyncio.gather(*(group.close(within_seconds=within_s) for group in groups))
+            await close_groups(*groups, within_seconds=self._limits.close_s)
         finally:
             await asyncio.gather(*(sessions.close() for sessions in self._sessions))
 

@@ -26,9 +26,9 @@ from mayura.runtime.ports import (
     WriteAnswer,
 )
 from mayura.storage import sqlite_reads as reads
-from mayura.storage.group_commit import Group, GroupCommit
+from mayura.storage.group_commit import Group, GroupCommit, close_groups
 from mayura.storage.host_clock import boot_id, read_clock
-from mayura.storage.limits import JOURNAL_BYTES_MAX, METHOD_TIME_MAX_MS
+from mayura.storage.limits import FILE_CLOSE_TIME_MS, JOURNAL_BYTES_MAX, METHOD_TIME_MAX_MS
 from mayura.storage.migrate import Migration, migrations_of
 from mayura.storage.payloads import IdentityCodec
 from mayura.storage.rows import check_write
@@ -132,12 +132,13 @@ class SqliteStore:
         return await self._read(reads.cancelled, run_ids)
 
     async def close(self) -> None:
-        within_seconds = METHOD_TIME_MAX_MS / 1000
+        now = asyncio.get_running_loop().time
+        give_up_at = now() + METHOD_TIME_MAX_MS / 1000
+        in_hand_s = (METHOD_TIME_MAX_MS - FILE_CLOSE_TIME_MS) / 1000
         try:
-            for group in (self._checks, self._creates, self._writes):
-                await group.close(within_seconds=within_seconds)
+            await close_groups(self._checks, self._creates, self._writes, within_seconds=in_hand_s)
         finally:
-            await self._file.close()
+            await self._file.close(within_seconds=give_up_at - now())
 
     async def _commit(self, writes: Sequence[RunWrite]) -> Sequence[WriteAnswer | MayuraError]:
         return await self._file.write(lambda raw: commit_batch(raw, self._frame, writes))

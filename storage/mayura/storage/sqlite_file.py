@@ -10,6 +10,7 @@ nonces what was committed.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable
@@ -24,6 +25,8 @@ from mayura.storage.sqlite_connection import SQL, SqliteConnection, writing
 from mayura.storage.sqlite_errors import meaning_of, unavailable
 
 Answer = TypeVar("Answer")
+
+_log = logging.getLogger("mayura.storage")
 
 LOG_BYTES_MAX: Final = 64 << 20
 """Above this the write-ahead log is cut back as soon as no reader is in the way (case D16)."""
@@ -93,19 +96,32 @@ class SqliteFile:
         self._damaged |= meaning_of(error) == "damaged"
         return unavailable(error)
 
-    async def close(self) -> None:
-        """Close both connections, whatever happens; a second call waits for the first."""
+    async def close(self, *, within_seconds: float = METHOD_TIME_MAX_MS / 1000) -> None:
+        """Close both connections, whatever happens; a second call waits for the first.
+
+        After `within_seconds` a disk that does not answer is left alone, and the log says so.
+        """
         self._home.require()
         if self._closing is None:
-            self._closing = asyncio.ensure_future(self._close())
+            self._closing = asyncio.ensure_future(self._close(within_seconds))
         await asyncio.shield(self._closing)
 
-    async def _close(self) -> None:
-        for connection in (self._reader, self._writer):
-            # The thread ends with the process where the disk does not answer any more.
-            with suppress(sqlite3.Error, MayuraError):
-                async with _in_time():
-                    await connection.close()
+    async def _close(self, within_seconds: float) -> None:
+        closing = [
+            asyncio.create_task(each.close(), name=role)
+            for role, each in (("reader", self._reader), ("writer", self._writer))
+        ]
+        _, left = await asyncio.wait(closing, timeout=max(0.0, within_seconds))
+        if left:
+            text = "the disk did not answer, so a store's %s is left open and ends with the process"
+            _log.error(text, " and ".join(sorted(each.get_name() for each in left)))
+        while left := {each for each in left if not each.done()}:
+            for each in left:  # more than once: the driver waits again while it is cancelled
+                each.cancel()
+            await asyncio.sleep(0)
+        for failed in await asyncio.gather(*closing, return_exceptions=True):
+            if isinstance(failed, Exception):
+                _log.warning("a store's file did not close well", exc_info=failed)
 
     async def _sound(self) -> None:
         if self._closing is not None or not self._opened:
