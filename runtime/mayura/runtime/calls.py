@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 
@@ -13,7 +14,7 @@ from mayura.runtime.dispatch import Dispatched, StepCall, write_ahead
 from mayura.runtime.draft import Draft
 from mayura.runtime.ids import CallId, NodeId, Nonce
 from mayura.runtime.loaded import AnyTool
-from mayura.runtime.process import Process
+from mayura.runtime.process import Life, Process
 from mayura.runtime.run_writer import RunWriter
 
 _log = logging.getLogger("mayura.runtime")
@@ -139,6 +140,12 @@ class Calls:
         try:
             await call.run()
             given_up = False
+        except asyncio.CancelledError:
+            if self._process.life is not Life.LEFT:  # else the engine names it
+                text = "call %s (key %s) was cut off: what it does now is not stored, and its step"
+                text += " is settled at its deadline"
+                _log.error(text, call.call_id, dispatched.call.key)
+            raise
         except Exception as error:  # noqa: BLE001 - whatever it was, the step is settled at its deadline
             self._log_unstored(call, dispatched, error)
             given_up = False
