@@ -6,8 +6,10 @@ from typing import Final
 
 import pytest
 
+from mayura.runtime.core import transitions as t
 from mayura.runtime.core.definition import Constant, FromInput, Node
 from mayura.runtime.core.reading import iso
+from mayura.runtime.core.state import Acted, Receipt
 from mayura.runtime.core.why import why
 from mayura.runtime.errors import Code
 from mayura.runtime.ids import NodeId
@@ -147,3 +149,29 @@ def test_a_result_that_does_not_fit_is_the_reason() -> None:
     run = Drive(workflow(tool("a"), result=FromInput()), input=WRONG).advance()
     run.end("a")
     assert said(run) == "Every step is done, but the result does not fit (INVALID_OUTPUT)."
+
+
+@pytest.mark.parametrize(
+    ("receipt", "acted", "did"),
+    [
+        (Receipt.SUCCEEDED, Acted.YES, "acted"),
+        (Receipt.NOT_STARTED, Acted.NO, "did not act"),
+    ],
+)
+def test_what_a_late_receipt_says_is_not_called_unknown(
+    receipt: Receipt, acted: Acted, did: str
+) -> None:
+    run = started(tool("a"))
+    nonce = run.nonce("a")
+    run.end("a", "timed_out")
+    assert said(run).startswith("Nobody can know")
+    run.commit(t.RecordReceipt(NodeId("a"), nonce, receipt, acted, None, 0, False))
+    assert said(run) == (
+        f"Step 'a' ended unknown; its receipt, which came later, says that it {did}."
+    )
+
+
+def test_a_call_whose_cost_alone_is_unknown_acted() -> None:
+    run = started(tool("a"))
+    run.end("a", "returned", unknown_micros=5)
+    assert said(run) == "Step 'a' acted, and nobody knows what it cost."

@@ -8,7 +8,7 @@ from typing import Final
 from mayura.runtime.core.deadlines import due_us
 from mayura.runtime.core.definition import Definition, HumanNode, Node, SignalNode, TimerNode
 from mayura.runtime.core.reading import iso
-from mayura.runtime.core.state import Acted, Run, RunStatus, Step, StepStatus
+from mayura.runtime.core.state import Acted, Cause, Run, RunStatus, Step, StepStatus
 from mayura.runtime.ids import NodeId
 
 _NOTHING: Final[Mapping[NodeId, str]] = {}
@@ -72,7 +72,10 @@ def _end(
     reasons: Mapping[NodeId, str],
     reason: str | None,
 ) -> str:
-    unknown = [node.id for node, step in steps if step.status is StepStatus.UNKNOWN]
+    ended_unknown = [(node, step) for node, step in steps if step.status is StepStatus.UNKNOWN]
+    unknown = [node.id for node, step in ended_unknown if step.acted is Acted.UNKNOWN]
+    if ended_unknown and not unknown:
+        return " ".join(_known_since(node, step) for node, step in ended_unknown)
     if unknown:
         names = ", ".join(repr(name) for name in unknown)
         asked = ", ".join(f"key {keys[name]} ({name!r})" for name in unknown if name in keys)
@@ -88,6 +91,14 @@ def _end(
         misfit = f"the result does not fit ({run.result_code}){_because(reason)}"
         return f"Every step is done, but {misfit}."
     return _ENDS.get(run.status, f"It is {run.status}.")
+
+
+def _known_since(node: Node, step: Step) -> str:
+    """What a step that ended unknown is known to have done all the same."""
+    did = "acted" if step.acted is Acted.YES else "did not act"
+    if step.cause is Cause.COST_UNKNOWN:
+        return f"Step {node.id!r} {did}, and nobody knows what it cost."
+    return f"Step {node.id!r} ended unknown; its receipt, which came later, says that it {did}."
 
 
 def _because(reason: str | None) -> str:
