@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from mayura.runtime.core import decision, outcome, values
+from mayura.runtime.core import decision, ending, outcome, values
 from mayura.runtime.core import transitions as t
 from mayura.runtime.core.budget import affordable
 from mayura.runtime.core.call_key import call_key
@@ -243,14 +243,14 @@ class Drive:
                 break
         else:
             raise AssertionError("deciding finds no end")
-        if decision.ended(self.definition, draft.run):
-            reads = decision.end_reads(self.definition, draft.run)
-            end = decision.settled(self.view(draft.run, reads))
+        if ending.ended(self.definition, draft.run):
+            reads = ending.end_reads(self.definition, draft.run)
+            end = ending.settled(self.view(draft.run, reads))
             if end is not None:
                 draft.apply(end)
                 return
             due_now = True
-        rest = decision.rest(draft.run, self.now, due_now=due_now)
+        rest = ending.rest(draft.run, self.now, due_now=due_now)
         if rest.status is not draft.run.status or rest.wake_at_us != draft.run.wake_at_us:
             draft.apply(rest)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from mayura.runtime.core import decision
+from mayura.runtime.core import ending
 from mayura.runtime.core.code import Invalid
 from mayura.runtime.core.deadlines import due_steps, due_us, kept_wake_us, next_wake_us, parse
 from mayura.runtime.core.definition import Constant, JsonValue
@@ -236,7 +236,7 @@ def test_a_pause_takes_hold_once_no_call_is_in_hand() -> None:
 def test_a_run_with_a_call_that_is_ready_but_held_back_is_running_and_due_now() -> None:
     run = Drive(workflow(tool("a")))
     run.held.add(NodeId("a"))
-    rest = decision.rest(run.run, run.now, due_now=True)
+    rest = ending.rest(run.run, run.now, due_now=True)
     assert (rest.status, rest.wake_at_us) == (RunStatus.RUNNING, NOW_US)
 
 
@@ -246,4 +246,4 @@ def test_a_deadline_of_another_epoch_is_looked_at_now() -> None:
     assert step.dispatch is not None
     elsewhere = replace(step.dispatch, settle=Deadline(10**15, "boot-0"))
     moved = replace(run.run, steps={NodeId("a"): replace(step, dispatch=elsewhere)})
-    assert decision.rest(moved, run.now, due_now=False).wake_at_us == NOW_US
+    assert ending.rest(moved, run.now, due_now=False).wake_at_us == NOW_US

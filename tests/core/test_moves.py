@@ -18,9 +18,11 @@ from mayura.runtime.core.state import (
     TERMINAL_STEPS,
     Acted,
     Approval,
+    Cause,
     Detail,
     Question,
     Receipt,
+    Resolution,
     Run,
     RunStatus,
     Signal,
@@ -65,6 +67,8 @@ STEP_MOVES: Final[dict[str, list[t.Transition]]] = {
     "dispatch": [BEGIN],
     "decline": [t.Decline(NODE, NONCE, Code.TIMEOUT)],
     "complete": [t.Complete(NODE, NONCE, s, None, None, Acted.NO) for s in StepStatus],
+    "resolve": [t.Resolve(NODE, resolution, 0, True) for resolution in Resolution],
+    "reopen": [t.Reopen(NODE)],
     "abandon": [t.Abandon(NODE, NONCE, s, Code.ABANDONED, Acted.NO, None) for s in StepStatus],
 }
 RUN_MOVES: Final[list[t.Transition]] = [
@@ -126,7 +130,7 @@ def moved(run: Run, move: t.Transition) -> StepStatus | None:
 def test_every_transition_is_a_move_of_a_step_a_receipt_or_a_move_of_the_run() -> None:
     listed = {type(m) for moves in STEP_MOVES.values() for m in moves} | {*map(type, RUN_MOVES)}
     assert listed | {t.RecordReceipt} == set(get_args(t.Transition))
-    assert {*STEP_MOVES, "keep"} == set(MOVES)
+    assert {*STEP_MOVES, "keep", "contradict"} == set(MOVES)
 
 
 @pytest.mark.parametrize("name", STEP_MOVES)
@@ -148,10 +152,10 @@ def test_a_move_ends_where_the_table_allows_or_is_refused_and_changes_nothing(
                 else:
                     used = "keep" if name == "receive" and status in TERMINAL_STEPS else name
                     assert legal(used, status, target), (move, step)
-                    assert run.open
+                    assert run.open or name == "resolve"
 
 
-@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("name", [name for name in MOVES if name != "contradict"])
 def test_whatever_the_table_allows_apply_does(name: str) -> None:
     promised = {(s, to) for s in MOVES[name].sources for to in StepStatus if legal(name, s, to)}
     done: set[tuple[StepStatus, StepStatus]] = set()
@@ -178,7 +182,7 @@ def test_a_move_from_a_status_that_is_not_its_start_is_an_illegal_move(name: str
 
 
 @pytest.mark.parametrize("kind", [kind for kind in RUNS if kind.startswith("settled")])
-@pytest.mark.parametrize("name", [name for name in STEP_MOVES if name != "decline"])
+@pytest.mark.parametrize("name", [n for n in STEP_MOVES if n not in ("decline", "resolve")])
 def test_no_step_of_a_settled_run_moves(kind: str, name: str) -> None:
     for move in STEP_MOVES[name]:
         for status in StepStatus:
@@ -218,11 +222,48 @@ def test_nothing_leads_out_of_dispatching_but_an_end() -> None:
     assert ends <= TERMINAL_STEPS
 
 
-def test_nothing_leads_out_of_an_end_but_keeping_a_signal() -> None:
-    for name, move in MOVES.items():
-        for source in move.sources & TERMINAL_STEPS:
-            assert name == "keep"
-            assert [to for to in StepStatus if legal(name, source, to)] == [source]
+def test_nothing_leads_out_of_an_end_but_what_was_found_out_later() -> None:
+    """Resolutions: into `succeeded` and `failed`, back to `unknown`, and on from a skip."""
+    out = {(name, source) for name, move in MOVES.items() for source in move.sources}
+    assert {(name, source) for name, source in out if source in TERMINAL_STEPS} == {
+        ("keep", StepStatus.SKIPPED),
+        ("keep", StepStatus.BYPASSED),
+        ("resolve", StepStatus.UNKNOWN),
+        ("resolve", StepStatus.BLOCKED),
+        ("contradict", StepStatus.SUCCEEDED),
+        ("contradict", StepStatus.FAILED),
+        ("reopen", StepStatus.SKIPPED),
+    }
+
+
+@pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.parametrize("receipt", Receipt)
+@pytest.mark.parametrize("resolution", Resolution)
+def test_a_receipt_that_opposes_a_resolution_makes_the_step_unknown(
+    kind: str, receipt: Receipt, resolution: Resolution
+) -> None:
+    happened = resolution is Resolution.HAPPENED
+    status = StepStatus.SUCCEEDED if happened else StepStatus.FAILED
+    step = Step(
+        status,
+        dispatch=BEGIN.dispatch,
+        receipt=Receipt.UNKNOWN,
+        acted=Acted.YES if happened else Acted.NO,
+        released=happened,
+        resolution=resolution,
+    )
+    run = with_step(RUNS[kind], step)
+    after, _ = apply(run, t.RecordReceipt(NODE, NONCE, receipt, Acted.NO, None, 0, False))
+    opposed = receipt in (Receipt.FAILED, Receipt.NOT_STARTED) if happened else (
+        receipt is Receipt.SUCCEEDED
+    )  # fmt: skip
+    seen = after.step(NODE)
+    assert seen.status is (StepStatus.UNKNOWN if opposed else status)
+    assert (seen.receipt, seen.resolution) == (receipt, resolution), "both are kept"
+    assert after.open is (run.open or opposed)
+    if opposed:
+        assert (seen.cause, seen.acted) == (Cause.CONTRADICTED, Acted.UNKNOWN)
+        assert legal("contradict", status, StepStatus.UNKNOWN)
 
 
 def test_only_a_dispatch_leads_to_dispatching_and_only_from_pending() -> None:

@@ -41,7 +41,7 @@ BREAKAGES: Final[dict[str, tuple[Callable[..., object], tuple[str, ...]]]] = {
     "a known receipt that is replaced": (lambda *_: "forward", (f"{CORE}.receipts.merge",)),
     "a run that nobody wakes": (lambda *_: None, (f"{CORE}.deadlines.next_wake_us",)),
     "a failure that may have acted": (failed_without_knowing, (f"{CORE}.outcome.abandoned",)),
-    "a run that never settles": (lambda *_: False, (f"{CORE}.decision.ended",)),
+    "a run that never settles": (lambda *_: False, (f"{CORE}.ending.ended",)),
     "a cost that is charged and still reserved": (
         lambda run, reserved, charge: replace(run, spent_micros=run.spent_micros + charge),
         (f"{CORE}.budget.settle",),

@@ -11,7 +11,15 @@ from mayura.runtime.core import transitions as t
 from mayura.runtime.core import values
 from mayura.runtime.core.apply import apply
 from mayura.runtime.core.definition import JsonValue
-from mayura.runtime.core.state import Acted, Cause, Receipt, RunStatus, Step, StepStatus
+from mayura.runtime.core.state import (
+    Acted,
+    Cause,
+    Receipt,
+    Resolution,
+    RunStatus,
+    Step,
+    StepStatus,
+)
 from mayura.runtime.errors import Code
 from mayura.runtime.ids import NodeId
 from tests.core.transition_cases import (
@@ -27,6 +35,7 @@ from tests.core.transition_cases import (
     NONCE,
     OF_PEOPLE,
     OF_TIMERS_AND_SIGNALS,
+    PENDING,
     QUESTION,
     WITHOUT_A_CALL,
     Case,
@@ -173,6 +182,82 @@ OF_CALLS: Final = {
         ),
     ),
 }  # fmt: skip
+LOST: Final = replace(
+    CALLED, status=S.UNKNOWN, code=Code.OUTCOME_UNKNOWN, cause=Cause.TIMEOUT, receipt=R.UNKNOWN
+)
+FOUND: Final = replace(
+    LOST, status=S.SUCCEEDED, code=None, cause=None, acted=A.YES, output=True, released=True,
+    resolution=Resolution.HAPPENED, reserved_micros=0, charged_micros=30,
+)  # fmt: skip
+DENIED: Final = replace(
+    LOST, status=S.FAILED, code=Code.TOOL_FAILED, acted=A.NO, resolution=Resolution.NEVER,
+    reserved_micros=0,
+)  # fmt: skip
+ENDED: Final = {"status": RunStatus.OUTCOME_UNKNOWN, "settled_at_us": 900, "settlement": 1}
+GOES_ON: Final = {"status": RunStatus.RUNNING, "settled_at_us": None}
+OF_RESOLUTIONS: Final = {
+    "happened, says a person, and an ended run goes on": Case(
+        t.Resolve(NODE, Resolution.HAPPENED, 30, True, "c-8", ADA),
+        LOST,
+        FOUND,
+        run={**RESERVED, **ENDED},
+        changes={"reserved_micros": 0, "spent_micros": 40, **GOES_ON},
+        events=(
+            event("step.resolved", resolution="happened", charged=30, command="c-8", **BY_ADA),
+            of_run("run.reopened"),
+        ),
+    ),
+    "never happened, says a lookup, in an open run": Case(
+        t.Resolve(NODE, Resolution.NEVER, 0, False),
+        LOST,
+        DENIED,
+        run=RESERVED,
+        changes={"reserved_micros": 0},
+        events=(event("step.resolved", resolution="never"),),
+    ),
+    "the withheld output of a blocked step is released": Case(
+        t.Resolve(NODE, Resolution.HAPPENED, 0, True),
+        replace(HELD, status=S.BLOCKED, code=Code.GUARD_BLOCKED, output=True, reserved_micros=0),
+        replace(
+            HELD, status=S.SUCCEEDED, output=True, released=True, reserved_micros=0,
+            resolution=Resolution.HAPPENED,
+        ),
+        events=(event("step.resolved", resolution="happened"),),
+    ),
+    "a cancelled run stays as it ended": Case(
+        t.Resolve(NODE, Resolution.NEVER, 0, False),
+        LOST,
+        DENIED,
+        run={**RESERVED, **ENDED, "status": RunStatus.CANCELLED, "cancelled": True},
+        changes={"reserved_micros": 0},
+        events=(event("step.resolved", resolution="never"),),
+    ),
+    "what was skipped for nothing": Case(
+        t.Reopen(NODE), Step(S.SKIPPED), PENDING, events=(event("step.reopened"),)
+    ),
+    "a receipt that agrees with what was found": Case(
+        t.RecordReceipt(NODE, NONCE, R.SUCCEEDED, A.YES, None, 30, True),
+        FOUND,
+        replace(FOUND, receipt=R.SUCCEEDED),
+        events=(event("step.receipt", receipt="succeeded", charged=30),),
+    ),
+    "a receipt that opposes what was found": Case(
+        t.RecordReceipt(NODE, NONCE, R.SUCCEEDED, A.YES, None, 30, True),
+        DENIED,
+        replace(
+            DENIED, status=S.UNKNOWN, code=Code.OUTCOME_UNKNOWN, cause=Cause.CONTRADICTED,
+            acted=A.UNKNOWN, receipt=R.SUCCEEDED, output=True, charged_micros=30,
+        ),
+        run={**ENDED, "status": RunStatus.FAILED},
+        changes={"overrun_micros": 30, **GOES_ON},
+        events=(
+            event("step.receipt", receipt="succeeded", charged=30),
+            event("budget.overrun", over=30),
+            event("integrity.contradiction", receipt="succeeded", resolution="never"),
+            of_run("run.reopened"),
+        ),
+    ),
+}  # fmt: skip
 OF_RUNS: Final = {
     "pause": Case(
         t.Pause(500, "c-5", "ops"),
@@ -246,6 +331,7 @@ CASES: Final = {
     **OF_PEOPLE,
     **OF_TIMERS_AND_SIGNALS,
     **OF_CALLS,
+    **OF_RESOLUTIONS,
     **OF_RUNS,
 }
 

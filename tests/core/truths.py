@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from mayura.runtime.core.state import TERMINAL_STEPS, Acted, Receipt, Run, Step, StepStatus
+from mayura.runtime.core.state import (
+    TERMINAL_STEPS,
+    Acted,
+    Receipt,
+    Resolution,
+    Run,
+    Step,
+    StepStatus,
+)
 from mayura.runtime.ids import NodeId
 from mayura.runtime.journal import EventRecord
 
@@ -16,7 +24,10 @@ def calls_of(run: Run) -> set[NodeId]:
 
 
 def refuse_going_back(before: Step, after: Step) -> None:
-    """A dispatch, a known receipt, a contradiction and an end stay what they are."""
+    """A dispatch, a known receipt, a contradiction and an end stay what they are.
+
+    But for what was found out later: a resolution, what opposes it, and what it opens again.
+    """
     if before.dispatch is not None:
         assert after.dispatch == before.dispatch
     if before.receipt not in (None, Receipt.UNKNOWN):
@@ -25,7 +36,12 @@ def refuse_going_back(before: Step, after: Step) -> None:
         assert after.contradiction is before.contradiction
     if before.status is S.DISPATCHING:
         assert after.status is S.DISPATCHING or after.status in TERMINAL_STEPS
-    if before.status in TERMINAL_STEPS:
+    if before.resolution is not None:
+        assert after.resolution is not None
+    found_out = after.resolution is not None and before.status in (S.UNKNOWN, S.BLOCKED)
+    opposed = before.resolution is not None and after.receipt is not before.receipt
+    reopened = before.status is S.SKIPPED and before.dispatch is None
+    if before.status in TERMINAL_STEPS and not (found_out or opposed or reopened):
         assert (after.status, after.code) == (before.status, before.code)
         assert after.released is before.released
     assert after.charged_micros >= before.charged_micros
@@ -36,7 +52,8 @@ def refuse_a_lie(step: Step) -> None:
     if step.status in (S.FAILED, S.SKIPPED):
         assert step.acted is Acted.NO or step.contradiction is not None
     if step.status is S.SUCCEEDED and step.dispatch is not None:
-        assert step.receipt is Receipt.SUCCEEDED
+        proven = step.receipt is Receipt.SUCCEEDED
+        assert proven or step.resolution is Resolution.HAPPENED
         assert step.released
     if step.status is S.DISPATCHING:
         assert step.dispatch is not None
@@ -49,6 +66,7 @@ def refuse_a_lie(step: Step) -> None:
 AFTER_A_DISPATCH: Final = {
     "step.receipt", "step.succeeded", "step.failed", "step.blocked", "step.unknown",
     "step.declined", "step.abandoned", "budget.overrun", "integrity.contradiction",
+    "step.resolved",
 }  # fmt: skip
 
 
@@ -57,5 +75,5 @@ def refuse_a_way_back(events: list[EventRecord], node: NodeId) -> None:
     own = [event.type for event in events if event.data.get("node") == node]
     later = own[own.index("step.dispatching") + 1 :]
     assert set(later) <= AFTER_A_DISPATCH
-    evidence = {"step.receipt", "budget.overrun", "integrity.contradiction"}
+    evidence = {"step.receipt", "budget.overrun", "integrity.contradiction", "step.resolved"}
     assert len([kind for kind in later if kind not in evidence]) <= 1

@@ -117,7 +117,8 @@ def write_ahead(
         fence=draft.run.fence,
     )
     acted = Acted.NO if node.tool.changes_nothing else Acted.UNKNOWN
-    begin = t.Begin(node.id, dispatch, node.tool.cost_micros, call.call_id, call.key, acted)
+    cost_micros = node.tool.cost_micros
+    begin = t.Begin(node.id, dispatch, cost_micros, call.call_id, call.key, acted, once)
     draft.begin(begin, None if once is None else OnceClaim(once, node.id))
     return nonce
 
@@ -304,7 +305,8 @@ class StepCall:
             return
         self._release_once(draft)
         if isinstance(output, bytes):
-            draft.payloads[PayloadName(f"output:{node}")] = output
+            resolved = draft.run.step(node).resolution is not None  # and its value may be in use
+            draft.payloads[PayloadName(f"{'returned' if resolved else 'output'}:{node}")] = output
         if receipt.reason:
             draft.payloads[PayloadName(f"refusal:{node}")] = values.encode(receipt.reason)
 

@@ -15,7 +15,7 @@ from typing import Literal
 from mayura.runtime.admission import Admission
 from mayura.runtime.call import Call
 from mayura.runtime.calls import Calls
-from mayura.runtime.core import decision, values
+from mayura.runtime.core import decision, ending, values
 from mayura.runtime.core import transitions as t
 from mayura.runtime.core.budget import affordable, shortage
 from mayura.runtime.core.call_key import call_key, once_subject
@@ -114,15 +114,15 @@ class RunDriver:
 
     def _follow(self, draft: Draft) -> None:
         due_now = self._decide(draft)
-        if not decision.ended(self.pinned.definition, draft.run):
+        if not ending.ended(self.pinned.definition, draft.run):
             self._rest(draft, due_now=due_now)
             return
-        missing = self._missing(decision.end_reads(self.pinned.definition, draft.run))
+        missing = self._missing(ending.end_reads(self.pinned.definition, draft.run))
         if self._driving and missing:
             self._load(missing, ())
             self._rest(draft, due_now=True)
             return
-        end = decision.settled(self._view(draft))
+        end = ending.settled(self._view(draft))
         if end is None:
             self._rest(draft, due_now=True)
         else:
@@ -132,6 +132,8 @@ class RunDriver:
         """The draft is durable: call what it dispatched."""
         if self._driving:
             self.payloads.update(self._unstored)
+        else:
+            self._forget(self._unstored)
         for node in write.dispatches:
             self.calls.make(write.after.steps[node].dispatch)
         if write.after.cancelled:
@@ -161,6 +163,8 @@ class RunDriver:
 
     def reread(self) -> None:
         """Another process may have moved the run: look at everything again."""
+        resolved = [n for n, step in self.writer.run.steps.items() if step.resolution is not None]
+        self._forget(PayloadName(f"output:{node}") for node in resolved)
         self._look_everywhere()
         if self.writer.run.cancelled:
             self.calls.tell_cancelled()
@@ -239,7 +243,7 @@ class RunDriver:
 
     def _rest(self, draft: Draft, *, due_now: bool) -> None:
         run = draft.run
-        rest = decision.rest(run, draft.now, due_now=due_now)
+        rest = ending.rest(run, draft.now, due_now=due_now)
         if rest.status is not run.status or rest.wake_at_us != run.wake_at_us:
             draft.apply(rest)
 
@@ -291,6 +295,11 @@ class RunDriver:
 
     def _missing(self, names: Collection[PayloadName]) -> frozenset[PayloadName]:
         return frozenset(names) - self.payloads.keys() - self._unstored.keys()
+
+    def _forget(self, names: Iterable[PayloadName]) -> None:
+        """They may have been stored anew: a resolution may go on with another output."""
+        for name in names:
+            self.payloads.pop(name, None)
 
     def _load(self, names: Collection[PayloadName], nodes: Iterable[NodeId]) -> None:
         self._loading += 1

@@ -35,10 +35,10 @@ from mayura.runtime.ids import RunId, check_run_id, check_text
 from mayura.runtime.in_flight import THIS_PROCESS, InFlight
 from mayura.runtime.inspection import Inspection
 from mayura.runtime.loaded import AnyWorkflow
-from mayura.runtime.operate import Operations
 from mayura.runtime.people import PERSON_CHARS_MAX, VerifyHuman
 from mayura.runtime.ports import DueRun, Store
 from mayura.runtime.process import Life, Process
+from mayura.runtime.reconcile import Reconciliation
 from mayura.runtime.registry import Registry
 from mayura.runtime.slots import CALLS_MAX, SLOTS_MAX, THREADS_MAX, Slots
 from mayura.runtime.snapshot import Snapshot
@@ -100,7 +100,7 @@ class Drained:
         return self.calls_left == 0
 
 
-class Engine(Operations, Inspection):
+class Engine(Reconciliation, Inspection):
     """One process's way to the runs of one scope of one store.
 
     `calls_max` calls at once, of them `threads_max` plain functions; `margin` in seconds is how
@@ -134,7 +134,7 @@ class Engine(Operations, Inspection):
         self._watch: asyncio.Task[None] | None = None
         self._swept: tuple[int, RunId] | None = None  #: the last run of the last sweep
         Inspection.__init__(self, store, registry)
-        Operations.__init__(self, process, Drivers(process, registry), verify_human)
+        Reconciliation.__init__(self, process, Drivers(process, registry), verify_human)
 
     async def __aenter__(self) -> Engine:
         """Store the definitions and policies. INVALID_CONFIG where it was entered before."""

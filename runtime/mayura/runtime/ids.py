@@ -17,8 +17,9 @@ NodeId = NewType("NodeId", str)  #: A node's name, unique in its definition.
 CallId = NewType("CallId", str)  #: `<run>/step:<node>`, the one call a step can ever make.
 PayloadName: TypeAlias = str
 """`input`, `output:<node>`, `answer:<node>`, `signal:<node>`, `reason:<node>` (a person's),
-`refusal:<node>` (a tool's), `detail` and `detail:<node>` (why a run or step did not succeed);
-unique in a run."""
+`refusal:<node>` (a tool's), `detail` and `detail:<node>` (why a run or step did not succeed),
+`evidence:<node>` (of a resolution), `returned:<node>` (what the tool gave, where a resolution goes
+on with another value); unique in a run."""
 Nonce = NewType("Nonce", bytes)  #: 16 bytes that name one write or one dispatch.
 
 

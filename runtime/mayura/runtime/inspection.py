@@ -27,9 +27,9 @@ from mayura.runtime.ids import (
     check_run_id,
     detail_of,
 )
-from mayura.runtime.journal import EventRecord, verified_events
+from mayura.runtime.journal import EventRecord, read_journal, verified_events
 from mayura.runtime.loaded import Pinned
-from mayura.runtime.ports import JournalEntry, Loaded, Store
+from mayura.runtime.ports import Loaded, Store
 from mayura.runtime.registry import Registry
 from mayura.runtime.snapshot import Snapshot, snapshot
 
@@ -152,10 +152,7 @@ class Inspection:
         NOT_FOUND: no such run. INTEGRITY_VIOLATION: an entry was changed, removed or put in.
         """
         run = (await load_run(self._store, run_id)).run
-        entries: list[JournalEntry] = []
-        while page := await self._store.journal(run_id, entries[-1].version if entries else 0):
-            entries.extend(page)
-        return verified_events(entries, run)
+        return verified_events(await read_journal(self._store, run_id), run)
 
     async def approval_request(self, run_id: RunId, node: str) -> ApprovalRequest:
         """What a person is asked to approve, rebuilt from what is stored.

@@ -12,7 +12,8 @@ from mayura.runtime.core.definition import JsonValue
 from mayura.runtime.core.digest import chain
 from mayura.runtime.core.state import Run
 from mayura.runtime.errors import Code, MayuraError
-from mayura.runtime.ports import JournalEntry
+from mayura.runtime.ids import RunId
+from mayura.runtime.ports import JournalEntry, Store
 
 _GENESIS = bytes(32)
 
@@ -26,6 +27,14 @@ class EventRecord:
     at_us: int
     type: str
     data: dict[str, JsonValue]
+
+
+async def read_journal(store: Store, run_id: RunId) -> list[JournalEntry]:
+    """The whole journal of a run, unchecked."""
+    entries: list[JournalEntry] = []
+    while page := await store.journal(run_id, entries[-1].version if entries else 0):
+        entries.extend(page)
+    return entries
 
 
 def verified_events(entries: Sequence[JournalEntry], run: Run | None = None) -> list[EventRecord]:

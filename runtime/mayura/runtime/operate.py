@@ -111,7 +111,7 @@ class Operations:
         past the deadline, or another digest. An exact repeat (same command id) changes nothing.
         """
         async with self._drivers.hold(run_id) as driver:
-            asked = _node(driver, node, HumanNode)
+            asked = node_of(driver, node, HumanNode)
             policy = driver.pinned.policy
             person = await verified(self._verify_human, credential, policy, unverified)
             stored = self._checked(driver, asked, asked.schema, value)
@@ -119,10 +119,10 @@ class Operations:
             def plan(draft: Draft, command: str) -> None:
                 question = draft.run.step(asked.id).detail
                 if not isinstance(question, Question) or question.digest.hex() != digest:
-                    raise _conflict("the question is not open, or it is another one; read it again")
+                    raise conflict("the question is not open, or it is another one; read it again")
                 answered = answer_digest(draft.run, question.digest, command, person.id, stored)
                 if question.answer_digest is not None:
-                    raise _conflict("the question was already answered")
+                    raise conflict("the question was already answered")
                 _in_time(draft, asked.id, "the question's deadline is over")
                 draft.apply(t.Answer(asked.id, answered, person, command))
                 draft.payloads[PayloadName(f"answer:{asked.id}")] = stored
@@ -149,7 +149,7 @@ class Operations:
                 if got.signal_id is not None:
                     if got.signal_id == signal_id and got.payload_digest == digest:
                         return
-                    raise _conflict(f"the signal {name!r} was already delivered to this run")
+                    raise conflict(f"the signal {name!r} was already delivered to this run")
                 if step.status is StepStatus.WAITING:
                     _in_time(draft, node.id, f"the time for the signal {name!r} is over")
                 draft.apply(t.ReceiveSignal(node.id, signal_id, digest, draft.now.wall_us))
@@ -190,7 +190,7 @@ class Operations:
                     if step.status is not StepStatus.DISPATCHING or step.dispatch is None:
                         continue
                     if step.dispatch.nonce in self._process.in_flight:
-                        raise _conflict(f"step {name!r} is running in this very process")
+                        raise conflict(f"step {name!r} is running in this very process")
                     node = driver.pinned.definition.index[name]
                     assert isinstance(node, ToolNode)
                     draft.apply(decision.abandon(node, step, command_id=command, person=person))
@@ -212,7 +212,7 @@ class Operations:
     ) -> None:
         _refuse_reason(reason)
         async with self._drivers.hold(run_id) as driver:
-            asked = _node(driver, node, ToolNode)
+            asked = node_of(driver, node, ToolNode)
             policy = driver.pinned.policy
             person = await verified(self._verify_human, credential, policy, unverified)
             said = values.encode(reason, "reason")
@@ -221,11 +221,11 @@ class Operations:
                 may_decide(person, draft.run, policy)
                 approval = draft.run.step(asked.id).detail
                 if not isinstance(approval, Approval) or approval.digest.hex() != digest:
-                    raise _conflict("the request is not open, or it is another one; read it again")
+                    raise conflict("the request is not open, or it is another one; read it again")
                 if approval.approved is not None:
                     if approval.approved is yes and approval.decided_by == person.id:
                         return
-                    raise _conflict("the request was already decided")
+                    raise conflict("the request was already decided")
                 _in_time(draft, asked.id, "the request has expired; read the new one")
                 kind = t.Approve if yes else t.Reject
                 draft.apply(kind(asked.id, person, draft.now.wall_us, command))
@@ -289,7 +289,7 @@ class Operations:
             return False
         if stored == digest:
             return True
-        raise _conflict("this command id was used for another command on this run")
+        raise conflict("this command id was used for another command on this run")
 
     def _checked(self, driver: RunDriver, node: Node, schema: JsonValue, value: JsonValue) -> bytes:
         """The value in its stored form; where the code is not loaded, by its schema (G12)."""
@@ -323,7 +323,8 @@ def _cancel(at_us: int, command_id: str, by: str) -> t.Cancel:
     return t.Cancel(command_id, by)
 
 
-def _node(driver: RunDriver, name: str, kind: type[Kind]) -> Kind:
+def node_of(driver: RunDriver, name: str, kind: type[Kind]) -> Kind:
+    """The node of this name and kind; NOT_FOUND says what it is, or what was meant."""
     check_name("a step's name", name)
     node = driver.pinned.definition.index.get(NodeId(name))
     if isinstance(node, kind):
@@ -353,8 +354,9 @@ def _in_time(draft: Draft, node: NodeId, over: str) -> None:
     paused_us = draft.run.paused_at_us
     now_us = draft.now.wall_us if paused_us is None else paused_us
     if due is not None and now_us >= due:
-        raise _conflict(over)
+        raise conflict(over)
 
 
-def _conflict(text: str) -> MayuraError:
+def conflict(text: str) -> MayuraError:
+    """What a command is told that comes too late, or twice in different forms."""
     return MayuraError(Code.CONFLICT, text)

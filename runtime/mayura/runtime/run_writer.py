@@ -16,7 +16,7 @@ from contextvars import copy_context
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
-from mayura.runtime.core.decision import rest
+from mayura.runtime.core.ending import rest
 from mayura.runtime.core.state import Instant, Run
 from mayura.runtime.draft import Draft, Postponed, committed
 from mayura.runtime.errors import Code, MayuraError

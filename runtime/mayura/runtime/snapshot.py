@@ -11,6 +11,7 @@ from mayura.runtime.core.state import (
     Acted,
     Cause,
     Receipt,
+    Resolution,
     Run,
     RunStatus,
     Step,
@@ -30,6 +31,7 @@ class StepView:
     cause: Cause | None
     receipt: Receipt | None
     contradiction: Receipt | None
+    resolution: Resolution | None  #: what was found out later, beside the receipt
     acted: Acted
     reserved_micros: int
     charged_micros: int
@@ -147,6 +149,7 @@ def _seen(
         cause=step.cause,
         receipt=step.receipt,
         contradiction=step.contradiction,
+        resolution=step.resolution,
         acted=step.acted,
         reserved_micros=step.reserved_micros,
         charged_micros=step.charged_micros,

@@ -11,6 +11,7 @@ from mayura.runtime.core.state import (
     Acted,
     Cause,
     Receipt,
+    Resolution,
     Run,
     RunStatus,
     Step,
@@ -70,13 +71,18 @@ def _broken_by_step(step: Step) -> Iterator[str]:
         or step.contradiction is Receipt.UNKNOWN
     ):
         yield "steps_contradiction_is_of_known"
-    if step.contradiction is None:  # else nobody knows what happened, whatever the status says
-        if status is StepStatus.FAILED and step.acted is not Acted.NO:
-            yield "steps_failure_is_certain"
-        if (receipt is Receipt.SUCCEEDED and step.acted is Acted.UNKNOWN) or (
-            receipt is Receipt.NOT_STARTED and step.acted is not Acted.NO
-        ):
-            yield "steps_evidence_fits"
+    contradicted = step.contradiction is not None  # then nobody knows, whatever the status says
+    if status is StepStatus.FAILED and step.acted is not Acted.NO and not contradicted:
+        yield "steps_failure_is_certain"
+    if (
+        not contradicted
+        and step.resolution is None
+        and (
+            (receipt is Receipt.SUCCEEDED and step.acted is Acted.UNKNOWN)
+            or (receipt is Receipt.NOT_STARTED and step.acted is not Acted.NO)
+        )
+    ):
+        yield "steps_evidence_fits"
     if min(step.reserved_micros, step.charged_micros) < 0:
         yield "steps_amounts"
     yield from _broken_by_undispatched(step) if step.dispatch is None else _broken_by_call(step)
@@ -85,7 +91,8 @@ def _broken_by_step(step: Step) -> Iterator[str]:
 def _broken_by_undispatched(step: Step) -> Iterator[str]:
     if step.status in _BEGUN:
         yield "steps_begun_was_dispatched"
-    if step.receipt is not None or step.acted is not Acted.NO or step.reserved_micros:
+    evidence = (step.receipt, step.resolution) != (None, None)
+    if evidence or step.acted is not Acted.NO or step.reserved_micros:
         yield "steps_evidence_is_of_a_dispatch"
 
 
@@ -93,7 +100,8 @@ def _broken_by_call(step: Step) -> Iterator[str]:
     status, receipt = step.status, step.receipt
     if status in _UNBEGUN:
         yield "steps_unbegun_was_not"
-    if status is StepStatus.SUCCEEDED and not (receipt is Receipt.SUCCEEDED and step.released):
+    proven = receipt is Receipt.SUCCEEDED or step.resolution is Resolution.HAPPENED
+    if status is StepStatus.SUCCEEDED and not (proven and step.released):
         yield "steps_success_has_evidence"
     if status in _UNACTED_ENDS and receipt is not Receipt.NOT_STARTED:
         yield "steps_unacted_end_has_evidence"

@@ -20,6 +20,7 @@ from mayura.runtime.core.state import (
     Dispatch,
     Instant,
     Receipt,
+    Resolution,
     Run,
     RunStatus,
     Step,
@@ -53,6 +54,7 @@ STEP_COLUMNS: Final = (
     "node", "status", "code", "cause", "acted", "output", "dispatch_nonce", "dispatched_at_us",
     "settle_at_us", "settle_epoch", "settle_wait_us", "timeout_ms", "input_digest", "fence",
     "receipt", "contradiction", "released", "reserved_micros", "charged_micros", "detail",
+    "resolution",
 )  # fmt: skip
 
 _NOT_DISPATCHED: Final[Row] = (None,) * 8
@@ -97,7 +99,7 @@ def step_rows(write: RunWrite, at: Instant) -> list[Row]:
 def step_values(node: NodeId, step: Step, begun: Instant | None = None) -> Row:
     """The values of `STEP_COLUMNS`; with `begun`, as a dispatch of that time."""
     code, cause, receipt, contradiction = step.code, step.cause, step.receipt, step.contradiction
-    dispatch, detail = step.dispatch, step.detail
+    dispatch, detail, resolution = step.dispatch, step.detail, step.resolution
     return (
         node,
         step.status._value_,
@@ -112,6 +114,7 @@ def step_values(node: NodeId, step: Step, begun: Instant | None = None) -> Row:
         step.reserved_micros,
         step.charged_micros,
         None if detail is None else detail_text(detail),
+        None if resolution is None else resolution._value_,
     )
 
 
@@ -239,6 +242,7 @@ def step_of(row: Sequence[object]) -> tuple[NodeId, Step]:
         _int(values[17]),
         _int(values[18]),
         None if detail is None else detail_of(_text(detail)),
+        _word_or_none(Resolution, values[20]),
     )
 
 

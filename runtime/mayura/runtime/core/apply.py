@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from mayura.runtime.core import apply_calls as calls
+from mayura.runtime.core import apply_resolutions as resolutions
 from mayura.runtime.core import apply_waits as waits
 from mayura.runtime.core import transitions as t
 from mayura.runtime.core.altering import altered
@@ -168,6 +169,8 @@ _HANDLERS: Final[Mapping[type, Callable[..., Applied]]] = {
     t.RecordReceipt: calls.record,
     t.Complete: calls.complete,
     t.Abandon: calls.abandon,
+    t.Resolve: resolutions.resolve,
+    t.Reopen: resolutions.reopen,
     t.Pause: _pause,
     t.Resume: _resume,
     t.Cancel: _cancel,

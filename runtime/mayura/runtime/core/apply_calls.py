@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mayura.runtime.core import apply_resolutions as resolutions
 from mayura.runtime.core import budget, receipts
 from mayura.runtime.core import transitions as t
 from mayura.runtime.core.altering import altered
@@ -36,6 +37,7 @@ def dispatch(run: Run, x: t.Begin) -> Applied:
         call=x.call_id,
         key=x.key,
         nonce=x.dispatch.nonce.hex(),
+        once=None if x.once is None else x.once.hex(),
         reserved=x.reserved_micros or None,
     )
     return budget.reserve(put(run, x.node, after), x.reserved_micros), (event,)
@@ -85,11 +87,12 @@ def record(run: Run, x: t.RecordReceipt) -> Applied:
         acted = step.acted if step.acted is x.acted else Acted.UNKNOWN
         return put(run, x.node, altered(step, contradiction=x.receipt, acted=acted)), (event,)
     charge_micros = x.charge_micros
+    resolved = step.resolution is not None  # what was found out stands until this opposes it
     after = altered(
         step,
         receipt=x.receipt,
-        acted=x.acted,
-        cause=x.cause or step.cause,
+        acted=step.acted if resolved else x.acted,
+        cause=step.cause if resolved else x.cause or step.cause,
         output=step.output or x.output,
     )
     events: tuple[t.Event, ...] = (
@@ -102,10 +105,14 @@ def record(run: Run, x: t.RecordReceipt) -> Applied:
             usage="rejected" if x.usage_rejected else None,
         ),
     )
-    if charge_micros is None:
-        return put(run, x.node, after), events
-    run, overrun = _charge(run, x.node, after, charge_micros)
-    return run, events + overrun
+    run = put(run, x.node, after)
+    if charge_micros is not None:
+        run, overrun = _charge(run, x.node, after, charge_micros)
+        events += overrun
+    if resolutions.contradicts(after, x.receipt):
+        run, contradicted = resolutions.contradict(run, x.node)
+        events += contradicted
+    return run, events
 
 
 def _charge(run: Run, node: NodeId, step: Step, charge_micros: int) -> Applied:

@@ -36,7 +36,6 @@ from mayura.runtime.core.state import (
     Instant,
     Question,
     Run,
-    RunStatus,
     Signal,
     Step,
     StepStatus,
@@ -45,7 +44,7 @@ from mayura.runtime.core.state import (
 from mayura.runtime.errors import Code, MayuraError
 from mayura.runtime.ids import NodeId, Nonce, PayloadName
 
-_SATISFIED = (StepStatus.SUCCEEDED, StepStatus.BYPASSED)
+SATISFIED = (StepStatus.SUCCEEDED, StepStatus.BYPASSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +105,9 @@ def decide(view: View, nodes: Iterable[NodeId]) -> Decision:
         node = view.definition.index[name]
         step = view.run.step(name)
         if step.status in TERMINAL_STEPS:
-            continue
-        if step.status is StepStatus.DISPATCHING:
+            if _skipped_for_nothing(node, step, view.run):
+                decision.transitions.append(t.Reopen(name))
+        elif step.status is StepStatus.DISPATCHING:
             decision.transitions.extend(_abandoned(view, node, step))
         elif view.run.cancelled:
             decision.transitions.append(t.Skip(name, None))
@@ -116,55 +116,13 @@ def decide(view: View, nodes: Iterable[NodeId]) -> Decision:
     return decision
 
 
-def ended(definition: Definition, run: Run) -> bool:
-    """Whether no step is open. Looks from the end: the last nodes end last."""
-    return all(run.step(node.id).status in TERMINAL_STEPS for node in reversed(definition.nodes))
-
-
-def end_reads(definition: Definition, run: Run) -> frozenset[PayloadName]:
-    """The payloads that the end of a run with no open step reads: those of its result, if any."""
-    if run.cancelled or any(run.step(n.id).status not in _SATISFIED for n in definition.nodes):
-        return frozenset()
-    return frozenset(sources(definition, run, (definition.result,)))
-
-
-def settled(view: View) -> t.Settle | None:
-    """The end of a run with no open step; None where only the code can judge the result."""
-    run = view.run
-    statuses = frozenset(run.step(node.id).status for node in view.definition.nodes)
-    status = outcome.of_run(statuses, cancelled=run.cancelled)
-    if status is not RunStatus.SUCCEEDED:
-        return t.Settle(status, None, view.now.wall_us)
-    if view.code is None:
-        return None
-    try:
-        reading = Reading(view.definition, run, view.payloads)
-        result = view.code.check_result(reading.resolve(view.definition.result))
-        size = len(values.encode(result))
-    except (Invalid, Unresolved, MayuraError) as invalid:
-        code, now_us = Code.INVALID_OUTPUT, view.now.wall_us
-        return t.Settle(RunStatus.FAILED, code, now_us, str(invalid))
-    if size > view.policy.output_bytes_max:
-        detail = f"the result has {size} bytes; the limit is {view.policy.output_bytes_max}"
-        return t.Settle(RunStatus.FAILED, Code.LIMIT_EXCEEDED, view.now.wall_us, detail)
-    return t.Settle(status, None, view.now.wall_us)
-
-
-def rest(run: Run, now: Instant, *, due_now: bool) -> t.Rest:
-    """Where the run stands while steps are open. `due_now`: a call is ready but not admitted."""
-    due_now = due_now and run.paused_at_us is None
-    dispatching = StepStatus.DISPATCHING in [step.status for step in run.steps.values()]
-    if run.paused_at_us is not None and not dispatching:
-        status = RunStatus.PAUSED
-    elif dispatching or due_now or run.cancelled:
-        status = RunStatus.RUNNING
-    else:
-        status = RunStatus.WAITING
-    wanted_us = now.wall_us if due_now else deadlines.next_wake_us(run, now)
-    return t.Rest(status, deadlines.kept_wake_us(run.wake_at_us, wanted_us, now))
-
-
 _OPEN, _DONE = object(), object()
+
+
+def _skipped_for_nothing(node: Node, step: Step, run: Run) -> bool:
+    """Whether what the step was skipped for has been resolved; what a cancel skipped stays."""
+    undone = step.status is StepStatus.SKIPPED and step.dispatch is None and not run.cancelled
+    return undone and not isinstance(_standing(node, run), str)
 
 
 def _standing(node: Node, run: Run) -> NodeId | object:
@@ -174,7 +132,7 @@ def _standing(node: Node, run: Run) -> NodeId | object:
         status = run.step(name).status
         if status not in TERMINAL_STEPS:
             open_ = True
-        elif status not in _SATISFIED:
+        elif status not in SATISFIED:
             return name
     return _OPEN if open_ else _DONE
 

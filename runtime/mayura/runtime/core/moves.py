@@ -59,6 +59,15 @@ MOVES: Mapping[str, Move] = {
         {S.BLOCKED, S.FAILED, S.UNKNOWN},
         "past its settle deadline in no process that still has it (G9)",
     ),
+    "resolve": _move(
+        {S.UNKNOWN, S.BLOCKED},
+        {S.SUCCEEDED, S.FAILED},
+        "a lookup or a person found out whether the call happened",
+    ),
+    "contradict": _move(
+        {S.SUCCEEDED, S.FAILED}, {S.UNKNOWN}, "a late receipt says otherwise than its resolution"
+    ),
+    "reopen": _move({S.SKIPPED}, {S.PENDING}, "what it was skipped for has been resolved"),
 }
 
 

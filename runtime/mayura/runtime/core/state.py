@@ -55,6 +55,13 @@ class Receipt(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Resolution(StrEnum):
+    """What a lookup or a person found out about a call. It stands beside the receipt."""
+
+    HAPPENED = "happened"
+    NEVER = "never"
+
+
 class Cause(StrEnum):
     """Why a call ended as it did, without a word of the tool's own text."""
 
@@ -186,6 +193,7 @@ class Step:
     reserved_micros: int = 0
     charged_micros: int = 0
     detail: Detail | None = None
+    resolution: Resolution | None = None
 
 
 @dataclass(frozen=True)

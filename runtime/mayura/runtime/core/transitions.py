@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from mayura.runtime.core.definition import JsonValue
-from mayura.runtime.core.state import Acted, Cause, Dispatch, Receipt, RunStatus, StepStatus
+from mayura.runtime.core.state import (
+    Acted,
+    Cause,
+    Dispatch,
+    Receipt,
+    Resolution,
+    RunStatus,
+    StepStatus,
+)
 from mayura.runtime.errors import Code
 from mayura.runtime.ids import NodeId, Nonce
 
@@ -148,6 +156,7 @@ class Begin:
     call_id: str
     key: str  #: under which the provider knows the call
     acted: Acted  #: what must be said of the step while nobody knows more (G10)
+    once: bytes | None = None  #: the subject that it takes (G16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +217,28 @@ class Abandon:
 
 
 @dataclass(frozen=True, slots=True)
+class Resolve:
+    """It was found out whether the call happened (docs: the guarantee, "Getting out of unknown").
+
+    The run's own status follows: unless it was cancelled, an ended run goes on and settles again.
+    """
+
+    node: NodeId
+    resolution: Resolution
+    charge_micros: int
+    output: bool  #: a value to go on with is stored or travels with this
+    command_id: str | None = None
+    person: Person | None = None  #: None: the tool's lookup said so
+
+
+@dataclass(frozen=True, slots=True)
+class Reopen:
+    """A skipped step may begin after all: what it was skipped for has been resolved."""
+
+    node: NodeId
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     at_us: int
     command_id: str
@@ -251,7 +282,8 @@ class Settle:
 Transition: TypeAlias = (
     Skip | Bypass | Block | Fail | RequestApproval | LapseApproval | Approve | Reject | Ask
     | Answer | StartTimer | AwaitSignal | ReceiveSignal | Accept | TimeOut | Join | Begin
-    | Decline | RecordReceipt | Complete | Abandon | Pause | Resume | Cancel | Rest | Settle
+    | Decline | RecordReceipt | Complete | Abandon | Resolve | Reopen | Pause | Resume | Cancel
+    | Rest | Settle
 )  # fmt: skip
 
 

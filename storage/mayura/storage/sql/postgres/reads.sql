@@ -16,7 +16,7 @@ select r.key, d.digest, p.digest, r.requested_by, r.salt, r.status, r.version, r
   s.node, s.status, s.code, s.cause, s.acted, s.output, uuid_send(s.dispatch_nonce),
   s.dispatched_at_us, s.settle_at_us, s.settle_epoch, s.settle_wait_us, s.timeout_ms,
   s.input_digest, s.fence, s.receipt, s.contradiction, s.released, s.reserved_micros,
-  s.charged_micros, s.detail
+  s.charged_micros, s.detail, s.resolution
 from runs r
 join definitions d using (definition_id)
 join policies p using (policy_id)

@@ -70,13 +70,13 @@ with w as materialized (
   insert into steps (
     run_number, node, status, code, cause, acted, output, dispatch_nonce, dispatched_at_us,
     settle_at_us, settle_epoch, settle_wait_us, timeout_ms, input_digest, fence, receipt,
-    contradiction, released, reserved_micros, charged_micros, detail)
+    contradiction, released, reserved_micros, charged_micros, detail, resolution)
   select run_number, node, status, code, cause, acted, output, dispatch_nonce,
     case when begins then at_us else dispatched_at_us end,
     case when begins then at_us + settle_wait_us else settle_at_us end,
     case when begins then '' else settle_epoch end,
     settle_wait_us, timeout_ms, input_digest, fence, receipt, contradiction, released,
-    reserved_micros, charged_micros, detail
+    reserved_micros, charged_micros, detail, resolution
   from step
   on conflict (run_number, node) do update set
     status = excluded.status, code = excluded.code, cause = excluded.cause,
@@ -86,7 +86,8 @@ with w as materialized (
     timeout_ms = excluded.timeout_ms, input_digest = excluded.input_digest,
     fence = excluded.fence, receipt = excluded.receipt, contradiction = excluded.contradiction,
     released = excluded.released, reserved_micros = excluded.reserved_micros,
-    charged_micros = excluded.charged_micros, detail = excluded.detail
+    charged_micros = excluded.charged_micros, detail = excluded.detail,
+    resolution = excluded.resolution
 ), insert_dispatch as (
   insert into dispatches (run_number, node, nonce, at_us)
   select run_number, node, dispatch_nonce, at_us from step where begins

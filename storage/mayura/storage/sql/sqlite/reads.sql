@@ -17,7 +17,8 @@ select run_id, submission from runs where scope_id = ? and key = ?;
 -- The steps of a run that anything was written about.
 select s.node, s.status, s.code, s.cause, s.acted, s.output, s.dispatch_nonce, s.dispatched_at_us,
   s.settle_at_us, s.settle_epoch, s.settle_wait_us, s.timeout_ms, s.input_digest, s.fence,
-  s.receipt, s.contradiction, s.released, s.reserved_micros, s.charged_micros, s.detail
+  s.receipt, s.contradiction, s.released, s.reserved_micros, s.charged_micros, s.detail,
+  s.resolution
 from runs r join steps s using (run_number) where r.run_id = ?;
 
 -- name: read_standing

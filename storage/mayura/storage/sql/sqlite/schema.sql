@@ -121,13 +121,15 @@ create table steps (
   reserved_micros integer not null check (reserved_micros >= 0),
   charged_micros integer not null check (charged_micros >= 0),
   detail text check (detail is null or json_valid(detail)),
+  resolution text check (resolution = 'happened' or resolution = 'never'),
   primary key (run_number, node),
   constraint steps_status_fits check (
     case status
     when 'pending' then dispatch_nonce is null
     when 'waiting' then dispatch_nonce is null and detail is not null
     when 'dispatching' then dispatch_nonce is not null
-    when 'succeeded' then dispatch_nonce is null or (receipt is 'succeeded' and released)
+    when 'succeeded' then dispatch_nonce is null
+      or (released and (receipt is 'succeeded' or resolution is 'happened'))
     when 'failed' then acted = 'no' or contradiction is not null
     when 'blocked' then true
     when 'unknown' then dispatch_nonce is not null and (
@@ -140,13 +142,16 @@ create table steps (
   constraint steps_evidence_fits check (
     case receipt
     when 'succeeded' then acted <> 'unknown' or contradiction is not null
+      or resolution is not null
     when 'failed' then true
     when 'not_started' then acted = 'no' or contradiction is not null
+      or resolution is not null
     when 'unknown' then true
     else receipt is null end),
   constraint steps_acted_is_a_word check (acted = 'no' or acted = 'yes' or acted = 'unknown'),
   constraint steps_evidence_is_of_a_dispatch check (
-    dispatch_nonce is not null or (receipt is null and acted = 'no' and reserved_micros = 0)),
+    dispatch_nonce is not null or (receipt is null and acted = 'no' and reserved_micros = 0
+      and resolution is null)),
   constraint steps_dispatch_is_whole check (
     case when dispatch_nonce is null
     then coalesce(dispatched_at_us, settle_at_us, settle_epoch, settle_wait_us,

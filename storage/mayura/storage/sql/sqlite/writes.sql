@@ -40,8 +40,8 @@ insert into dispatches (run_number, node, nonce, at_us) values (?, ?, ?, ?);
 insert into steps (
   run_number, node, status, code, cause, acted, output, dispatch_nonce, dispatched_at_us, settle_at_us,
   settle_epoch, settle_wait_us, timeout_ms, input_digest, fence, receipt, contradiction, released,
-  reserved_micros, charged_micros, detail)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  reserved_micros, charged_micros, detail, resolution)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 on conflict (run_number, node) do update set
   status = excluded.status, code = excluded.code, cause = excluded.cause, acted = excluded.acted,
   output = excluded.output, dispatch_nonce = excluded.dispatch_nonce,
@@ -50,7 +50,8 @@ on conflict (run_number, node) do update set
   timeout_ms = excluded.timeout_ms, input_digest = excluded.input_digest, fence = excluded.fence,
   receipt = excluded.receipt, contradiction = excluded.contradiction,
   released = excluded.released, reserved_micros = excluded.reserved_micros,
-  charged_micros = excluded.charged_micros, detail = excluded.detail;
+  charged_micros = excluded.charged_micros, detail = excluded.detail,
+  resolution = excluded.resolution;
 
 -- name: put_payload
 -- A payload as its codec encoded it.

@@ -137,7 +137,8 @@ create index runs_due on runs (scope_id, wake_at_us, run_id) where wake_at_us is
 create function step_fits(
   status text, cause text, acted text, dispatch_nonce uuid, dispatch_parts integer,
   receipt text, contradiction text, released boolean, reserved_micros bigint,
-  charged_micros bigint, settle_wait_us bigint, timeout_ms bigint, input_digest bytea, detail text
+  charged_micros bigint, settle_wait_us bigint, timeout_ms bigint, input_digest bytea,
+  detail text, resolution text
 ) returns boolean language plpgsql immutable as $$
 begin
   return
@@ -146,7 +147,8 @@ begin
     when 'waiting' then dispatch_nonce is null and detail is not null
     when 'dispatching' then dispatch_nonce is not null
     when 'succeeded' then dispatch_nonce is null
-      or (receipt is not distinct from 'succeeded' and released)
+      or (released and (receipt is not distinct from 'succeeded'
+        or resolution is not distinct from 'happened'))
     when 'failed' then acted = 'no' or contradiction is not null
     when 'blocked' then true
     when 'unknown' then dispatch_nonce is not null and (
@@ -158,8 +160,10 @@ begin
     else false end
     and case receipt
     when 'succeeded' then acted <> 'unknown' or contradiction is not null
+      or resolution is not null
     when 'failed' then true
     when 'not_started' then acted = 'no' or contradiction is not null
+      or resolution is not null
     when 'unknown' then true
     else receipt is null end
     and acted in ('no', 'yes', 'unknown')
@@ -168,6 +172,8 @@ begin
     and (contradiction is null
       or (contradiction in ('succeeded', 'failed', 'not_started')
         and receipt is not null and receipt <> 'unknown' and receipt <> contradiction))
+    and (resolution is null
+      or (resolution in ('happened', 'never') and dispatch_nonce is not null))
     and reserved_micros >= 0 and charged_micros >= 0
     and coalesce(settle_wait_us, 0) >= 0 and coalesce(timeout_ms, 0) >= 0
     and (input_digest is null or octet_length(input_digest) = 32)
@@ -200,13 +206,14 @@ create table steps (
   reserved_micros bigint not null,
   charged_micros bigint not null,
   detail text,
+  resolution text,
   primary key (run_number, node),
   constraint steps_fit check (step_fits(
     status, cause, acted, dispatch_nonce,
     num_nonnulls(dispatch_nonce, dispatched_at_us, settle_at_us, settle_epoch, settle_wait_us,
       timeout_ms, input_digest, fence),
     receipt, contradiction, released, reserved_micros, charged_micros, settle_wait_us, timeout_ms,
-    input_digest, detail))
+    input_digest, detail, resolution))
 ) with (fillfactor = 50);
 
 -- name: dispatches
@@ -301,7 +308,7 @@ create type step_write as (
   output boolean, dispatch_nonce uuid, dispatched_at_us bigint, settle_at_us bigint,
   settle_epoch text, settle_wait_us bigint, timeout_ms bigint, input_digest bytea, fence bigint,
   receipt text, contradiction text, released boolean, reserved_micros bigint,
-  charged_micros bigint, detail text
+  charged_micros bigint, detail text, resolution text
 );
 
 -- name: payload_write
