@@ -70,7 +70,7 @@ def test_every_error_code_of_the_reference_is_one_that_can_be_met() -> None:
 
 def test_the_reference_of_errors_promises_no_feature_of_later() -> None:
     page = (ROOT / "docs" / "reference" / "errors.md").read_text().lower()
-    for later in ("prune", "reconcile", "continue-as-new", "child run", "worker"):
+    for later in ("prune", "continue-as-new", "child run", "worker"):
         assert not re.search(rf"\b{later}", page), later
 
 

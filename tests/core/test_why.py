@@ -18,6 +18,7 @@ from tests.core.graphs import WRONG, human, signal, timer, tool, workflow
 
 SOON: Final = iso(START.wall_us + 10 * SECOND_US)
 EXPIRY: Final = iso(START.wall_us + 3_600 * SECOND_US)
+LATE = "if it is lost, whoever drives the run after"
 SETTLED_BY: Final = iso(START.wall_us + 90 * SECOND_US)
 
 
@@ -36,7 +37,10 @@ WAITS: Final[list[tuple[Node, str]]] = [
     (timer("a", at=Constant(SOON)), f"Step 'a' waits until {SOON}."),
     (signal("a"), "Step 'a' waits for the signal 'a'."),
     (signal("a", deadline=Constant(SOON)), f"Step 'a' waits for the signal 'a' until {SOON}."),
-    (tool("a"), f"Step 'a' is in a call that is settled by {SETTLED_BY} at the latest."),
+    (
+        tool("a"),
+        f"Step 'a' is in a call; {LATE} {SETTLED_BY} settles it.",
+    ),
 ]
 
 
@@ -109,7 +113,10 @@ def test_an_unknown_step_comes_first_also_in_a_cancelled_run() -> None:
     run.end("b", "timed_out")
     run.cancel()
     run.end("c", "raised")
-    assert said(run) == ("Nobody can know whether 'b', 'c' acted: look it up in the other system.")
+    assert said(run) == (
+        "Nobody can know whether 'b' (timeout), 'c' (exception) acted: look it up in the other"
+        " system, and reconcile the step."
+    )
 
 
 def test_who_looks_up_an_unknown_step_is_told_under_which_key() -> None:
@@ -118,7 +125,8 @@ def test_who_looks_up_an_unknown_step_is_told_under_which_key() -> None:
     run.end("b", "raised")
     keys = {NodeId("a"): "1f", NodeId("b"): "2e"}
     assert why(run.definition, run.run, accepted=True, keys=keys) == (
-        "Nobody can know whether 'a', 'b' acted: ask the provider about key 1f ('a'), key 2e ('b')."
+        "Nobody can know whether 'a' (exception), 'b' (exception) acted: ask the provider about"
+        " key 1f ('a'), key 2e ('b'), and reconcile the step."
     )
 
 

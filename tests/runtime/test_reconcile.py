@@ -233,6 +233,7 @@ async def test_a_late_receipt_that_says_otherwise_makes_the_step_unknown_again(
     assert (seen.status, seen.settlement) == ("outcome_unknown", 3)
     assert (first.status, first.cause, first.acted) == ("unknown", "contradicted", "unknown")
     assert (first.receipt, first.resolution) == ("succeeded", "never")
+    assert "opposes what was found out" in seen.why
 
 
 async def test_a_step_is_resolved_where_its_code_is_not_loaded(world: World) -> None:

@@ -1,7 +1,8 @@
 """What a person found out about a call whose outcome nobody here knows, recorded with evidence.
 
 A resolution stands beside the receipt, calls no tool, and lets an ended run go on: steps that were
-skipped because of it may begin, and the run settles again (docs: the guarantee, "Getting out of unknown").
+skipped because of it may begin, and the run settles again (docs: the guarantee, "Getting out of
+`unknown`").
 """
 
 from __future__ import annotations

@@ -40,9 +40,8 @@ def why(
     for node, step in steps:
         if step.status is StepStatus.DISPATCHING and step.dispatch is not None:
             until_us = step.dispatch.at_us + step.dispatch.settle_wait_us
-            return (
-                f"Step {node.id!r} is in a call that is settled by {iso(until_us)} at the latest."
-            )
+            late = f"if it is lost, whoever drives the run after {iso(until_us)} settles it"
+            return f"Step {node.id!r} is in a call; {late}."
     waits = [_wait(node, step) for node, step in steps if step.status is StepStatus.WAITING]
     if waits and run.status is RunStatus.WAITING:
         return " ".join(waits)
@@ -72,15 +71,19 @@ def _end(
     reasons: Mapping[NodeId, str],
     reason: str | None,
 ) -> str:
+    opposed = [n.id for n, step in steps if step.cause is Cause.CONTRADICTED and step.resolution]
+    if opposed:
+        return f"The receipt of {opposed[0]!r} opposes what was found out before: look again."
     ended_unknown = [(node, step) for node, step in steps if step.status is StepStatus.UNKNOWN]
     unknown = [node.id for node, step in ended_unknown if step.acted is Acted.UNKNOWN]
     if ended_unknown and not unknown:
         return " ".join(_known_since(node, step) for node, step in ended_unknown)
     if unknown:
-        names = ", ".join(repr(name) for name in unknown)
+        causes = {node.id: f" ({step.cause})" if step.cause else "" for node, step in steps}
+        names = ", ".join(f"{name!r}{causes[name]}" for name in unknown)
         asked = ", ".join(f"key {keys[name]} ({name!r})" for name in unknown if name in keys)
         remedy = f"ask the provider about {asked}" if asked else "look it up in the other system"
-        return f"Nobody can know whether {names} acted: {remedy}."
+        return f"Nobody can know whether {names} acted: {remedy}, and reconcile the step."
     stops = (StepStatus.BLOCKED, StepStatus.FAILED, StepStatus.TIMED_OUT)
     for node, step in steps:
         if run.status in (RunStatus.BLOCKED, RunStatus.FAILED) and step.status in stops:
