@@ -224,8 +224,12 @@ async def test_a_late_receipt_that_says_otherwise_makes_the_step_unknown_again(
     run = await engine.submit(flow, "o-1", key="o-1")
     seen = await engine.run_until_settled(run.id)
     world.clock.advance(SETTLE_S)
-    await resolve(engine, seen, "never")
-    assert (await engine.run_until_settled(run.id)).status == "failed"
+    with refused(Code.CONFLICT) as error:
+        await resolve(engine, seen, "never")
+    assert "still runs in this process" in str(error.value)
+    office = await world.elsewhere(flow)
+    await resolve(office, seen, "never")
+    assert (await office.run_until_settled(run.id)).status == "failed"
     done.set()
     await engine.drain()
     seen = await engine.inspect(run.id)

@@ -21,7 +21,7 @@ from mayura.runtime.core.state import Acted, Resolution, Step
 from mayura.runtime.draft import Draft
 from mayura.runtime.driver import RunDriver
 from mayura.runtime.errors import Code, MayuraError
-from mayura.runtime.ids import PayloadName, RunId
+from mayura.runtime.ids import PayloadName, RunId, call_id_of
 from mayura.runtime.journal import read_journal, verified_events
 from mayura.runtime.operate import Operations, conflict, node_of
 from mayura.runtime.people import verified
@@ -62,7 +62,8 @@ class Reconciliation(Operations):
         most 4,096 characters.
 
         CONFLICT: the run has moved on; the step is not to be resolved; `never` before its settle
-        deadline, or against its receipt. INVALID_INPUT: the output does not fit, or none is there.
+        deadline, while its body still runs in this process, or against its receipt.
+        INVALID_INPUT: the output does not fit, or none is there.
         PERMISSION_DENIED: nobody who may.
         """
         resolution = _resolution(found)
@@ -75,12 +76,15 @@ class Reconciliation(Operations):
             withheld = await self._withheld(driver, asked)
             value = self._checked_output(driver, asked, output, withheld) if happened else None
             held = None if happened else await self._subject(driver, asked)
+            own = call_id_of(run_id, asked.id)
 
             def plan(draft: Draft, command: str) -> None:
                 step = draft.run.step(asked.id)
                 if draft.run.version != revision:
                     raise conflict("the run has moved on since that revision: read it again")
                 _refuse(draft, asked, step, resolution)
+                if not happened and own in [call.call_id for call in driver.calls.late]:
+                    raise conflict(f"the body of step {asked.id!r} still runs in this process")
                 charge_micros = step.reserved_micros if happened else 0
                 draft.apply(
                     t.Resolve(
