@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +13,13 @@ from tests.chaos.place import Place
 from tests.chaos.processes import Drivers
 
 STORES = ("sqlite", "postgres")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interruptible() -> None:
+    """What a shell starts in its background ignores SIGINT, and so do its children: not here."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(params=STORES)
