@@ -140,6 +140,9 @@ async def test_an_old_sqlite_is_named_once(
         monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
         await (await sqlite.open_store(f"sqlite:///{tmp_path}/a.db")).close()
         assert len(caplog.records) == warnings
+    said = caplog.records[0].getMessage()
+    for part in ("lose commits", "linked with SQLite 3.51.3", "one process at a time"):
+        assert part in said
 
 
 async def test_the_connections_have_their_settings(store: sqlite.SqliteStore) -> None:

@@ -44,7 +44,7 @@ Answer = TypeVar("Answer")
 
 MIGRATIONS: Final = migrations_of("sqlite")
 SOUND_VERSION: Final = (3, 51, 3)
-"""Before it, a log that was reset at the wrong moment could lose commits."""
+"""Before it, a log that was reset during a checkpoint could lose commits or damage the file."""
 
 _log = logging.getLogger("mayura.storage")
 _warned: set[str] = set()
@@ -210,7 +210,9 @@ def _place(url: str) -> tuple[Path, str]:
     if sqlite3.sqlite_version_info < SOUND_VERSION and "version" not in _warned:
         _warned.add("version")
         _log.warning(
-            "SQLite %s has a rare fault in its write-ahead log: use %s or later.",
+            "SQLite %s has a rare fault: where several processes use the file at once it can lose "
+            "commits or damage the file (https://sqlite.org/wal.html#walresetbug). Use a Python "
+            "linked with SQLite %s or later, or let one process at a time use the file.",
             sqlite3.sqlite_version,
             ".".join(map(str, SOUND_VERSION)),
         )
