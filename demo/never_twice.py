@@ -256,7 +256,9 @@ def report(found: Sequence[Snapshot], charges: Counter[str], deaths: Counter[str
         print(f"{len(hidden)} runs say something else about their charge than the ledger.")
     print(
         "An unknown run is one whose process died where nobody can tell whether it had charged:\n"
-        "look its call up at the provider by its key. It is never called again."
+        "look its call up at the provider by its key. It is never called again.\n"
+        "A blocked run that says yes charged, once: its process died when the receipt was stored\n"
+        "and the output not yet released. It is held back until a person resolves the step."
     )
     return not (twice or lost or hidden)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mayura.runtime import Code, Engine, Policy, tool, workflow
+from mayura.runtime import Code, Engine, Flow, Policy, tool, workflow
+from mayura.runtime.reconcile import STORED
 from mayura.storage import postgres_limits as limits
 from mayura.storage.limits import METHOD_TIME_MAX_MS
 
@@ -50,6 +51,33 @@ def test_the_readme_says_what_its_workflow_prints(tmp_path: Path) -> None:
     assert promised is not None
     for _ in range(2):  # the same key is the same run
         assert _run(code, tmp_path).stdout.strip() == promised[1]
+
+
+def test_the_readme_says_what_a_second_start_prints_after_a_kill(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text()
+    (code,) = BLOCK.findall(text)
+    killer = re.search(r"`(import os; os._exit\(9\))`", text)
+    assert killer is not None
+    sending = '    return f"sent to {to}"\n'
+    killed = code.replace(sending, f"    {killer[1]}\n{sending}")
+    assert _run(killed, tmp_path).returncode == 9
+    promised = re.search(r"prints\s+`(running None)`", text)
+    assert promised is not None
+    for _ in range(2):  # nobody settles it before its time, and nobody sends
+        assert _run(code, tmp_path).stdout.strip() == promised[1]
+
+
+@pytest.mark.parametrize("made", [Flow, Engine], ids=lambda made: made.__name__)
+def test_every_method_is_in_the_reference_as_it_is_called(made: type) -> None:
+    page = (ROOT / "docs" / "reference" / f"{made.__name__.lower()}.md").read_text()
+    said = re.findall(r"^\| `(\w+)\((.*?)\)` \|", page, re.MULTILINE)
+    methods = {
+        name: _arguments(method)
+        for name, method in inspect.getmembers(made, inspect.isfunction)
+        if not name.startswith("_")
+    }
+    assert len(said) == len(methods)
+    assert {name: arguments.replace("tool.on(...)", "bound") for name, arguments in said} == methods
 
 
 @pytest.mark.parametrize("made", [Engine, tool, workflow, Policy], ids=lambda made: made.__name__)
@@ -95,6 +123,23 @@ def _written(default: object) -> str:
     if default is inspect.Parameter.empty:
         return "required"
     return f"`{default:g}`" if isinstance(default, float) else f"`{default!r}`"
+
+
+def _arguments(method: Callable[..., object]) -> str:
+    """The parameters as the reference writes them: no types, and not what it says once for all."""
+    written: list[str] = []
+    for option in inspect.signature(method).parameters.values():
+        if option.name in ("self", "when", "after"):
+            continue
+        if option.kind is option.KEYWORD_ONLY and "*" not in written:
+            written.append("*")
+        default = option.default
+        if default is option.empty:
+            written.append(option.name)
+        else:
+            shown = "STORED" if default is STORED else f"{default!r}".replace("'", '"')
+            written.append(f"{option.name}={shown}")
+    return ", ".join(written)
 
 
 def _run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
