@@ -43,6 +43,7 @@ def main() -> None:
             ground, contenders, workloads, rounds=rounds, quick=asked.quick, tell=_tell
         )
     at = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
+    RESULTS.mkdir(exist_ok=True)
     file = asked.json or RESULTS / f"{at}.json"
     kept = results(found, quick=asked.quick, server=server, at=at)
     file.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
