@@ -7,11 +7,20 @@ import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from pydantic import BaseModel
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    FutureDate,
+    FutureDatetime,
+    NaiveDatetime,
+    PastDate,
+    PastDatetime,
+    create_model,
+)
 
 from mayura.runtime import Code, Engine, Flow, Policy, RunId, TimerFired, workflow
 from tests.runtime.shop import LEDGER, acting, one_step, policy_for, waiting_for
-from tests.runtime.world import Clock, World, step_of, steps_of, until
+from tests.runtime.world import Clock, World, refused, step_of, steps_of, until
 
 ACT = acting()
 DAY_S = 86_400
@@ -208,3 +217,38 @@ async def test_a_stepped_wall_clock_settles_no_live_call(world: World) -> None:
     assert steps_of(await elsewhere.inspect(run.id)) == {"act": "dispatching"}
     done.set()
     assert (await driving).status == "succeeded"
+
+
+class Aware(BaseModel):
+    """A time that says where it is that time."""
+
+    at: AwareDatetime
+
+
+async def test_a_time_without_an_offset_is_refused_at_its_submission(world: World) -> None:
+    @workflow("letters.aware", version="1")
+    def aware(flow: Flow, letter: Aware) -> TimerFired:
+        return flow.timer("due", letter.at).output
+
+    engine = await world.engine(aware)
+    naive = datetime(2026, 1, 1)  # noqa: DTZ001 - the mistake
+    with refused(Code.INVALID_INPUT) as error:
+        await engine.submit(aware, Aware.model_construct(at=naive), key="o-1")
+    assert "at" in str(error.value)
+    run = await engine.submit(aware, Aware(at=naive.astimezone()), key="o-1")
+    assert (await engine.run_until_settled(run.id)).status == "succeeded"
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [AwareDatetime, NaiveDatetime, PastDatetime, FutureDatetime, PastDate, FutureDate],
+    ids=lambda declared: declared.__name__,
+)
+def test_what_pydantic_puts_in_place_of_a_time_is_a_value(declared: type) -> None:
+    dated = create_model("Dated", at=(declared, ...))
+
+    def dating(flow: Flow, letter: BaseModel) -> str:
+        return flow.tool("say", ACT.on("x")).output
+
+    dating.__annotations__["letter"] = dated
+    assert workflow("letters.dated", version="1")(dating).id == "letters.dated"

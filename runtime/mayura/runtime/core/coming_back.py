@@ -14,13 +14,30 @@ import typing
 from enum import Enum
 from typing import Annotated, Any, Final, Literal, TypeVar, Union
 
-from pydantic import AliasChoices, AliasPath, BaseModel, SecretBytes, SecretStr, TypeAdapter
+from pydantic import (
+    AliasChoices,
+    AliasPath,
+    AwareDatetime,
+    BaseModel,
+    FutureDate,
+    FutureDatetime,
+    NaiveDatetime,
+    PastDate,
+    PastDatetime,
+    SecretBytes,
+    SecretStr,
+    TypeAdapter,
+)
 from pydantic.fields import FieldInfo
 from pydantic.types import Secret
 
 from mayura.runtime.core.mistake import DefinitionError
 
 _SECRETS: Final = (SecretStr, SecretBytes, Secret)
+_STAND_INS: Final = frozenset(
+    {AwareDatetime, NaiveDatetime, PastDatetime, FutureDatetime, PastDate, FutureDate}
+)
+"""Classes of pydantic in whose place a date or a datetime stands."""
 _STREAMS: Final = (
     abc.Iterable,
     abc.Iterator,
@@ -93,7 +110,7 @@ class _Look:
         elif is_typed_dict(kind) or issubclass(kind, tuple):
             for name, member in hints_of(kind).items():
                 self.at(member, f"{path}.{name}")
-        elif not _has_equality(kind):
+        elif kind not in _STAND_INS and not _has_equality(kind):
             self._refuse(path, f"is of type {kind.__name__}, whose values are equal to nothing")
 
     def _at_enum(self, kind: type[Enum], path: str) -> None:
