@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +63,8 @@ async def main() -> None:
 
 asyncio.run(main())
 """
+LOOKS = 3  #: in a row at a process that sleeps
+LOOK_S = 0.002
 LEAVING = "leaving the engine: 1 calls in hand"
 
 
@@ -82,9 +85,19 @@ def interrupted(kind: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
             script.send_signal(signal.SIGINT)
             while LEAVING not in (line := script.stderr.readline()):
                 assert line, "it ended without a word"
+            until_asleep(script.pid)
             yield script
         finally:
             script.kill()
+
+
+def until_asleep(pid: int) -> None:
+    """Wait until the process waits: a signal may raise in the middle of anything else."""
+    asleep = 0
+    while asleep < LOOKS:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        asleep = asleep + 1 if state == "S" else 0
+        time.sleep(LOOK_S)
 
 
 def refuse_trouble(complained: str) -> None:

@@ -340,8 +340,12 @@ class Engine(Reconciliation, Inspection):
         while not self._drivers.idle and now() < give_up_at:
             if any(driver.calls.body_runs for driver in self._drivers.in_hand()):
                 give_up_at = min(now(), bodies_until) + LEAVE_S_MAX
-            with anyio.move_on_after(min(LEAVE_LOOK_S, max(0.0, give_up_at - now()))):
-                await self._drivers.until_idle()
+            # No cancel scope: a second Ctrl-C raises anywhere; one half-entered would hide it.
+            idle = asyncio.create_task(self._drivers.until_idle())
+            try:
+                await asyncio.wait({idle}, timeout=min(LEAVE_LOOK_S, give_up_at - now()))
+            finally:
+                idle.cancel()
 
     async def _give_up(self) -> Drained:
         """End everything that goes on here; what it left behind."""
