@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from mayura.runtime import Code, Engine, Flow, Guard, MayuraError, Snapshot, Workflow, workflow
+from mayura.runtime import (
+    Code,
+    Engine,
+    Flow,
+    Guard,
+    MayuraError,
+    Refusal,
+    Snapshot,
+    Workflow,
+    workflow,
+)
 from mayura.runtime.reconcile import EVIDENCE_CHARS_MAX
 from tests.runtime.shop import (
     LEDGER,
@@ -238,6 +248,33 @@ async def test_a_late_receipt_that_says_otherwise_makes_the_step_unknown_again(
     assert (first.status, first.cause, first.acted) == ("unknown", "contradicted", "unknown")
     assert (first.receipt, first.resolution) == ("succeeded", "never")
     assert "opposes what was found out" in seen.why
+
+
+async def test_a_late_refusal_against_what_was_found_keeps_the_subject(world: World) -> None:
+    """G16: nobody knows that the call did not act, so nobody may act for its subject again."""
+    done = asyncio.Event()
+
+    async def stubborn(call: object) -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await done.wait()
+        raise Refusal("not at all")
+
+    flow = two_steps(acting("shop.pay", timeout=0.05, once="order"), acting("shop.tell"))
+    engine = await world.engine(flow)
+    LEDGER.does("first", stubborn)
+    run = await engine.submit(flow, "o-1", key="o-1")
+    seen = await engine.run_until_settled(run.id)
+    await resolve(engine, seen, "happened", output="paid")
+    await engine.run_until_settled(run.id)
+    done.set()
+    await engine.drain()
+    first = step_of(await engine.inspect(run.id), "first")
+    assert (first.status, first.receipt, first.cause) == ("unknown", "not_started", "contradicted")
+    other = await lost(await world.engine(flow), flow, key="o-2")
+    assert step_of(other, "first").code is Code.ALREADY_DONE
+    assert len(LEDGER.of("first")) == 1
 
 
 async def test_a_step_is_resolved_where_its_code_is_not_loaded(world: World) -> None:

@@ -227,8 +227,9 @@ class StepCall:
 
     def _release_once(self, draft: Draft) -> None:
         """A call that certainly did not act gives its subject back, in the same commit (G16)."""
-        receipt = draft.run.step(self._x.node.id).receipt
-        if self._x.once is not None and receipt is Receipt.NOT_STARTED:
+        step = draft.run.step(self._x.node.id)
+        certain = step.receipt is Receipt.NOT_STARTED and step.acted is Acted.NO
+        if self._x.once is not None and certain:
             draft.once_released.append(self._x.once)
 
     async def _invoke(self, arguments: Mapping[str, object]) -> Ended:
